@@ -1,0 +1,7 @@
+"""Who verifies: the target model, its KV cache and tree masks, and the decode loop."""
+
+from samlib.decoding.loop import generate, stream
+from samlib.decoding.result import Generation, Step
+from samlib.decoding.target import TargetModel
+
+__all__ = ["Generation", "Step", "TargetModel", "generate", "stream"]

@@ -1,0 +1,41 @@
+"""What every drafter is: told a prompt, it proposes drafts and is told what was verified."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from samlib.automaton import Draft
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verified:
+    """What a verification forward says about its input, for drafters that learn from it.
+
+    tokens: int32 array of shape (m,), the root and the draft's tokens. top: int32 array of shape (m, k), the ids of the
+    k largest logits at each of them, best first; None unless the drafter asked for them.
+    """
+
+    tokens: np.ndarray
+    top: np.ndarray | None
+
+
+class Drafter:
+    """Base class: the null drafter, which proposes nothing. One request at a time; not thread-safe.
+
+    top_k: how many of the largest logits at each verified token `observe` is to be shown; 0 for none.
+    """
+
+    top_k = 0
+
+    def begin(self, prompt):
+        """Begin a request: forget the one before, take the prompt (int32 array of shape (n,))."""
+
+    def propose(self, room):
+        """Return a Draft of what may follow, at most `room` (>= 0) tokens deep."""
+        return Draft.empty()
+
+    def observe(self, emitted, verified=None):
+        """Learn the tokens emitted (int32 array) and what the verification forward said (None after the prefill)."""
+
+    def reset(self):
+        """Forget also what persists from request to request."""
