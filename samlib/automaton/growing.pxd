@@ -31,6 +31,7 @@ cdef struct Growing:
     int64_t num_slots           # slots handed out so far
     int64_t slot_capacity
     int32_t free_blocks[32]     # per log2 capacity: the first free block, chained through Edge.target
+    int32_t split               # the state that the last append split (its clone is then the newest state), or NONE
     int32_t last                # the state of the whole text (of the current document)
     int32_t* occurrences        # per state: how often the text stood in it; NULL unless counted
     int32_t* last_end           # per state: where it stood last; NULL unless counted

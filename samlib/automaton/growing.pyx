@@ -50,6 +50,7 @@ cdef void growing_clear(Growing* self) noexcept nogil:
     self.num_slots = 0
     self.num_states = 1
     self.last = ROOT
+    self.split = NONE
     _init_state(self, ROOT, 0, NONE, NONE)
 
 
@@ -256,6 +257,7 @@ cdef int _split(Growing* self, int32_t p, int32_t token, int32_t q, int32_t* out
     _copy_edges(self, q, clone)
     self.states[clone].link = self.states[q].link
     self.states[q].link = clone
+    self.split = q
     while p != NONE:
         target = _find(self, p, token)
         if target == NULL or target[0] != q:
@@ -272,6 +274,7 @@ cdef int _append(Growing* self, int32_t token, int32_t position) except -1 nogil
     cdef int32_t current = NONE
     cdef int32_t found = NONE
     cdef int32_t* target = _find(self, p, token)
+    self.split = NONE
     if target != NULL:          # only a second document can walk along what an earlier one wrote
         _split(self, p, token, target[0], &current)
     else:

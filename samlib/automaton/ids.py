@@ -32,16 +32,16 @@ def _as_integers(tokens):
     except (ValueError, OverflowError) as error:
         raise ValueError(f"token ids must form a one-dimensional sequence ({error})") from None
     if ids.ndim == 0:
-        ids = ids.reshape(1)
+        ids, tokens = ids.reshape(1), [tokens]
     if ids.ndim != 1:
         raise ValueError(f"token ids must be one-dimensional, not of shape {ids.shape}")
     if ids.size == 0 and not isinstance(tokens, np.ndarray):
         return np.empty(0, dtype=np.int32)
-    if ids.dtype == object and all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
-        return ids
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"token ids must be integers, not {ids.dtype}")
-    return np.ascontiguousarray(ids)
+    if ids.dtype.kind in "iu":
+        return np.ascontiguousarray(ids)
+    if not isinstance(tokens, np.ndarray) and all(type(i) is int for i in tokens):
+        return np.array(tokens, dtype=object)  # integers too large for int64: out of range, but integers
+    raise TypeError(f"token ids must be integers, not {ids.dtype}")
 
 
 def check_draft_size(n):

@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 import numpy as np
 from tqdm import tqdm
 
+from samlib.automaton.candidates cimport Candidate, candidate_pop, candidate_push
 from samlib.automaton.draft import Draft
 from samlib.automaton.growing cimport (
     NONE,
@@ -23,13 +24,14 @@ from samlib.automaton.growing cimport (
     growing_free,
     growing_init,
 )
-from samlib.automaton.ids import as_ids, check_draft_size
+from samlib.automaton.ids import MAX_TOKEN_ID, as_ids, check_draft_size
 from samlib.automaton.index_file import read_index, write_index
 from samlib.errors import FingerprintError, IndexFormatError
 
 SECTIONS = (
     "tokens", "document_ends", "link", "length", "count", "first", "latest", "edge_start", "edge_token", "edge_target",
 )
+MAX_TREE = 1 << 20
 CHOICES = ("first", "latest", "frequent")
 
 
@@ -53,6 +55,8 @@ cdef class StaticAutomaton:
             raise TypeError(f"fingerprint must be a string, not {type(fingerprint).__name__}")
         builder = _Builder()
         for document in tqdm(documents, desc="static automaton", unit="document", disable=not progress):
+            if isinstance(document, int):
+                raise TypeError("documents must be an iterable of documents, each a sequence of token ids: wrap it in a list")
             ids = as_ids(document)
             if vocab_size is not None and ids.size and int(ids.max()) >= vocab_size:
                 raise ValueError(f"token id {int(ids.max())} is not below vocab_size={vocab_size}")
@@ -174,7 +178,7 @@ cdef class _Builder:
         if ids.shape[0]:
             with nogil:
                 growing_extend(&self.growing, &ids[0], ids.shape[0], self.size)
-        self.documents.append(np.asarray(ids))
+        self.documents.append(np.array(ids))  # a copy: the caller may reuse the buffer
         self.size += ids.shape[0]
 
     def freeze(self):
@@ -395,46 +399,9 @@ cdef int32_t _document_end(const Index* index, int32_t position) noexcept nogil:
     return index.document_ends[low]
 
 
-cdef struct Candidate:
-    int32_t count               # occurrences of the node
-    int32_t order               # when it was found: the tie-breaker
-    int32_t edge                # the edge that leads to it
-    int32_t last_edge           # the end of its siblings
-    int32_t parent              # the node above it
-
-
-cdef inline bint _better(const Candidate* a, const Candidate* b) noexcept nogil:
-    return a.count > b.count or (a.count == b.count and a.order < b.order)
-
-
-cdef void _push(Candidate* heap, int32_t size, Candidate item) noexcept nogil:
-    cdef int32_t i = size
-    while i > 0 and _better(&item, &heap[(i - 1) // 2]):
-        heap[i] = heap[(i - 1) // 2]
-        i = (i - 1) // 2
-    heap[i] = item
-
-
-cdef Candidate _pop(Candidate* heap, int32_t size) noexcept nogil:
-    cdef Candidate top = heap[0]
-    cdef Candidate item = heap[size - 1]
-    cdef int32_t i = 0
-    cdef int32_t child
-    while True:
-        child = 2 * i + 1
-        if child >= size - 1:
-            break
-        if child + 1 < size - 1 and _better(&heap[child + 1], &heap[child]):
-            child += 1
-        if not _better(&heap[child], &item):
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = item
-    return top
-
-
-cdef int _offer(const Index* index, Candidate* heap, int32_t* size, int32_t* found, int32_t edge, int32_t last_edge, int32_t parent) noexcept nogil:
+cdef int _offer(
+    const Index* index, Candidate* heap, int32_t* size, int32_t* found, int32_t edge, int32_t last_edge, int32_t parent
+) noexcept nogil:
     """Put the node behind `edge` on the heap; -1 if damaged."""
     cdef Candidate item
     cdef int32_t target = index.edge_target[edge]
@@ -442,16 +409,20 @@ cdef int _offer(const Index* index, Candidate* heap, int32_t* size, int32_t* fou
         return -1
     item.count = index.count[target]
     item.order = found[0]
+    item.token = index.edge_token[edge]
+    item.target = target
     item.edge = edge
     item.last_edge = last_edge
     item.parent = parent
-    _push(heap, size[0], item)
+    candidate_push(heap, size[0], item)
     size[0] += 1
     found[0] += 1
     return 0
 
 
-cdef int32_t _grow_tree(const Index* index, int32_t state, int32_t n, Candidate* heap, int32_t* tokens, int32_t* parents) noexcept nogil:
+cdef int32_t _grow_tree(
+    const Index* index, int32_t state, int32_t n, Candidate* heap, int32_t* tokens, int32_t* parents
+) noexcept nogil:
     """Best-first: take the most frequent node known, then offer its next sibling and its first child."""
     cdef int32_t start = 0
     cdef int32_t size = 0
@@ -462,14 +433,14 @@ cdef int32_t _grow_tree(const Index* index, int32_t state, int32_t n, Candidate*
     if degree < 0 or (degree and _offer(index, heap, &size, &found, start, start + degree, -1) < 0):
         return -1
     while size and node < n:
-        best = _pop(heap, size)
+        best = candidate_pop(heap, size)
         size -= 1
-        tokens[node] = index.edge_token[best.edge]
+        tokens[node] = best.token
         parents[node] = best.parent
         if best.edge + 1 < best.last_edge:
             if _offer(index, heap, &size, &found, best.edge + 1, best.last_edge, best.parent) < 0:
                 return -1
-        degree = _degree(index, index.edge_target[best.edge], &start)
+        degree = _degree(index, best.target, &start)
         if degree < 0 or (degree and _offer(index, heap, &size, &found, start, start + degree, node) < 0):
             return -1
         node += 1
@@ -496,7 +467,13 @@ cdef class Cursor:
 
         An id that the index does not hold is simply no match. Raises as DynamicAutomaton.extend does.
         """
-        cdef const int32_t[::1] ids = as_ids(tokens)
+        cdef int32_t token
+        cdef const int32_t[::1] ids
+        if type(tokens) is int and 0 <= tokens <= MAX_TOKEN_ID:
+            token = tokens
+            self.step(&token, 1)
+            return
+        ids = as_ids(tokens)
         if ids.shape[0]:
             with nogil:
                 self.step(&ids[0], ids.shape[0])
@@ -567,7 +544,9 @@ cdef class Cursor:
 
     def draft_tree(self, n):
         """The n most probable nodes under the match, by occurrence counts, as a Draft: best first, parents before children."""
-        cdef int32_t wanted = min(check_draft_size(n), 1 << 20) if self.length else 0
+        cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
+        if self.length == 0:
+            wanted = 0
         tokens = np.empty(wanted, dtype=np.int32)
         parents = np.empty(wanted, dtype=np.int32)
         if wanted == 0:

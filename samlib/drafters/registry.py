@@ -23,12 +23,14 @@ def _token_recycling(static, model, tree_size=60, k=8):
 
 def _sam(static, model, draft_size=40, l_bias=0, l_threshold=1):
     size = _size("draft_size", draft_size)
+    l_bias, l_threshold = _integer("l_bias", l_bias), _integer("l_threshold", l_threshold)
     return AdaptiveDrafter(static, draft_size=size, l_bias=l_bias, l_threshold=l_threshold, scaled=True)
 
 
 def _sam_token_recycling(static, model, draft_size=40, l_bias=5, l_threshold=5, tree_size=60, k=8):
     auxiliary = _token_recycling(static, model, tree_size, k)
     size = _size("draft_size", draft_size)
+    l_bias, l_threshold = _integer("l_bias", l_bias), _integer("l_threshold", l_threshold)
     return AdaptiveDrafter(static, auxiliary, draft_size=size, l_bias=l_bias, l_threshold=l_threshold)
 
 
@@ -66,12 +68,16 @@ def make_drafter(name, *, model=None, static=None, **options):
     return factory(static, model, **options)
 
 
-def _size(name, value):
-    if isinstance(value, bool) or not isinstance(value, int):
+def _integer(name, value):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
-    if value < 1:
+    return value.__index__()
+
+
+def _size(name, value):
+    if _integer(name, value) < 1:
         raise ValueError(f"{name} must be at least 1, not {value}")
-    return value
+    return _integer(name, value)
 
 
 def _nearest(name, known):

@@ -1,0 +1,166 @@
+"""What holds of every drafter on any stream of tokens, without a model."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import samlib
+from samlib import METHODS, Draft, StaticAutomaton, make_drafter
+
+from ..automaton.strategies import SMALL_IDS, corpora, texts
+from .replay import check_draft, replay
+
+DOCUMENT_ORDER = (
+    "autoregressive pld rest lookahead token_recycling eagle eagle2 sam sam[t] sam[e] sam[e2] suffix_decoding sam_auto"
+).split()
+MODEL_FREE = ["autoregressive", "pld", "token_recycling", "sam", "sam[t]"]
+LARGEST = {"autoregressive": 0, "pld": 10, "token_recycling": 60, "sam": 40, "sam[t]": 60}
+EVERY_METHOD = pytest.mark.parametrize("method", MODEL_FREE)
+
+
+def test_methods_stand_in_the_papers_order():
+    assert list(METHODS) == [name for name in DOCUMENT_ORDER if name in METHODS]
+    assert set(MODEL_FREE) <= set(METHODS)
+    assert samlib.METHODS is METHODS
+
+
+@EVERY_METHOD
+@given(
+    prompt=texts(20, SMALL_IDS).filter(bool),
+    stream=texts(30, SMALL_IDS).filter(bool),
+    documents=corpora(alphabets=SMALL_IDS),
+    max_room=st.sampled_from([0, 1, 3, 99]),
+)
+def test_every_draft_is_well_formed(method, prompt, stream, documents, max_room):
+    drafter = make_drafter(method, static=StaticAutomaton.build(documents))
+    for proposal in replay(drafter, prompt, stream, max_room=max_room):
+        check_draft(proposal.draft, room=proposal.room, size=LARGEST[method])
+
+
+@EVERY_METHOD
+def test_every_draft_of_a_repetitive_stream_is_well_formed_and_some_are_accepted(method):
+    stream = np.random.default_rng(3).permutation(40)[:30].tolist() * 8
+    proposals = replay(make_drafter(method, static=StaticAutomaton.build([stream[:100]])), stream[:5], stream)
+    for proposal in proposals:
+        check_draft(proposal.draft, room=proposal.room, size=LARGEST[method])
+    assert (len(proposals) < len(stream) / 2) == (method != "autoregressive")
+
+
+@EVERY_METHOD
+def test_a_request_begins_fresh(method):
+    """Nothing is left of an older request after `reset`, nor, but for Token Recycling's matrix, after `begin`."""
+    rng = np.random.default_rng(4)
+    before, stream = rng.integers(0, 5, 80).tolist(), rng.integers(0, 5, 80).tolist()
+    drafter = make_drafter(method)
+
+    def drafts_of(stream):
+        return [
+            (p.draft.tokens.tolist(), p.draft.parents.tolist(), p.draft.source) for p in replay(drafter, [1, 2], stream)
+        ]
+
+    fresh = drafts_of(stream)
+    drafter.reset()
+    drafts_of(before)
+    if method in ("autoregressive", "pld", "sam"):
+        assert drafts_of(stream) == fresh
+    drafter.reset()
+    assert drafts_of(stream) == fresh
+
+
+@EVERY_METHOD
+def test_no_room_means_no_draft(method):
+    drafter = make_drafter(method)
+    for proposal in replay(drafter, [1, 2, 1, 2, 1], [2, 1] * 20, max_room=0):
+        assert len(proposal.draft.tokens) == 0
+
+
+@EVERY_METHOD
+def test_drafts_pickle(method):
+    drafts = [p.draft for p in replay(make_drafter(method), [1, 2, 3, 1, 2], [3, 1, 2] * 9)]
+    for draft in drafts:
+        copy = pickle.loads(pickle.dumps(draft))
+        assert (copy.tokens.tolist(), copy.parents.tolist()) == (draft.tokens.tolist(), draft.parents.tolist())
+        assert (copy.source, copy.match_length) == (draft.source, draft.match_length)
+
+
+def test_a_draft_can_be_made_by_hand():
+    draft = Draft(np.array([5, 6], dtype=np.int32), np.array([-1, 0], dtype=np.int32), "mine", 3)
+    assert (draft.tokens.tolist(), draft.parents.tolist(), draft.source, draft.match_length) == (
+        [5, 6],
+        [-1, 0],
+        "mine",
+        3,
+    )
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_method_is_refused_with_the_nearest_name():
+    with pytest.raises(ValueError, match=r"sam\[t\]"):
+        make_drafter("sam[tt]")
+
+
+@pytest.mark.parametrize(
+    ("method", "misspelt", "meant"),
+    [
+        ("autoregressive", "draft_size", "autoregressive"),
+        ("pld", "draft_sizes", "draft_size"),
+        ("pld", "l_bias", "draft_size"),
+        ("token_recycling", "treesize", "tree_size"),
+        ("sam", "l_treshold", "l_threshold"),
+        ("sam[t]", "lbias", "l_bias"),
+    ],
+)
+def test_a_misspelt_option_is_refused_with_the_nearest_one(method, misspelt, meant):
+    with pytest.raises(TypeError, match=meant) as caught:
+        make_drafter(method, **{misspelt: 4})
+    assert misspelt in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "size"),
+    [
+        ("pld", "draft_size"),
+        ("pld", "max_ngram"),
+        ("token_recycling", "tree_size"),
+        ("token_recycling", "k"),
+        ("sam", "draft_size"),
+        ("sam[t]", "draft_size"),
+        ("sam[t]", "tree_size"),
+        ("sam[t]", "k"),
+    ],
+)
+def test_sizes_are_checked_when_the_drafter_is_made(method, size):
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match=size):
+            make_drafter(method, **{size: bad})
+    for bad in (2.5, "3", None, True):
+        with pytest.raises(TypeError, match=size):
+            make_drafter(method, **{size: bad})
+
+
+@pytest.mark.parametrize("option", ["l_bias", "l_threshold"])
+@pytest.mark.parametrize("bad", ["3", None, 2.5])
+def test_biases_and_thresholds_are_integers(option, bad):
+    with pytest.raises(TypeError):
+        make_drafter("sam", **{option: bad})
+
+
+@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+def test_a_static_index_must_be_one(method):
+    with pytest.raises(TypeError):
+        make_drafter(method, static=[[1, 2, 3]])
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("method", "option"), [("pld", "draft_size"), ("sam", "draft_size"), ("token_recycling", "tree_size")]
+)
+def test_sizes_count_drafted_tokens_only(method, option, size):
+    """The root is never counted: a size of 1 proposes one token."""
+    proposals = replay(make_drafter(method, **{option: size}), [1, 2, 3] * 9, [1, 2, 3] * 40)
+    assert max(len(p.draft.tokens) for p in proposals) == size
