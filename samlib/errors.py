@@ -10,7 +10,7 @@ class FingerprintError(ValueError):
 
 
 class MissingAssetError(FileNotFoundError):
-    """A method needs something that is not there (a head, a checkpoint, a data store); the message says how to get it."""
+    """A method needs what is not there (a head, a checkpoint, a data store); the message says how to get it."""
 
 
 class SetupError(RuntimeError):

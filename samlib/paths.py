@@ -36,5 +36,5 @@ def external_data() -> Path | None:
         return None
     folder = Path(value).expanduser().resolve()
     if not folder.is_dir():
-        raise SetupError(f"SAMLIB_DATA names no folder: {value}; set it to a folder that holds spec_bench/question.jsonl")
+        raise SetupError(f"SAMLIB_DATA names no folder: {value}; set it to one that holds spec_bench/question.jsonl")
     return folder

@@ -64,7 +64,12 @@ def _bytes(array):
 def _header(arrays, vocab_size, fingerprint):
     """The JSON header, padded so that its own length does not depend on the offsets that it states."""
     sections = {
-        name: {"dtype": array.dtype.str, "shape": list(array.shape), "offset": 0, "blake2b": _digest(_bytes(array)).hexdigest()}
+        name: {
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "offset": 0,
+            "blake2b": _digest(_bytes(array)).hexdigest(),
+        }
         for name, array in arrays.items()
     }
     content = {"size": 0, "vocab_size": vocab_size, "fingerprint": fingerprint, "sections": sections}

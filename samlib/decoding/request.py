@@ -92,5 +92,7 @@ def _context_room(model, prompt_length):
     if positions is None:
         return None
     if prompt_length >= positions:
-        raise ValueError(f"the prompt has {prompt_length} tokens and the model {positions} positions: shorten the prompt")
+        raise ValueError(
+            f"the prompt has {prompt_length} tokens and the model {positions} positions: shorten the prompt"
+        )
     return positions - prompt_length

@@ -33,7 +33,7 @@ class TargetModel:
 
     @torch.inference_mode()
     def prefill(self, ids):
-        """Begin a request: run the prompt (int32 array of shape (n,)); return the last position's logits, shape (1, vocab)."""
+        """Begin a request: run the prompt (int32 array of shape (n,)); return its last logits, shape (1, vocab)."""
         self._cache = DynamicCache()
         return self._forward(ids, positions=None, mask=None, logits_to_keep=1)
 
@@ -82,7 +82,7 @@ class TargetModel:
         return output.logits[0, -logits_to_keep:]
 
     def _tree_mask(self, parents, cached):
-        """Additive mask of shape (1, 1, 1 + n, cached + 1 + n): a node sees the cache, the root, its ancestors, itself."""
+        """Additive mask, shape (1, 1, 1 + n, cached + 1 + n): a node sees the cache, the root, its ancestors, itself."""
         n = len(parents) + 1
         sees = np.eye(n, dtype=bool)
         sees[:, 0] = True

@@ -11,7 +11,7 @@ from samlib.drafters.protocol import Drafter
 
 
 class PromptLookup(Drafter):
-    """Drafts `draft_size` tokens after the earliest occurrence of the longest n-gram; scans the context at every step."""
+    """Drafts `draft_size` tokens after the earliest occurrence of the longest n-gram; scans the context each step."""
 
     def __init__(self, draft_size=10, max_ngram=3):
         self.draft_size = draft_size

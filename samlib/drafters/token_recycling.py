@@ -10,6 +10,7 @@ from samlib.automaton import Draft
 from samlib.drafters.protocol import Drafter
 
 LEVELS = (7, 20, 21, 8, 4)
+TREE_SIZE = 60
 NUM_SUCCESSORS = 8
 UNKNOWN = -1
 # Assumed chance that the successor of rank r is the right one: 0.5 / (r + 1). It orders the nodes of the template.
@@ -23,7 +24,7 @@ class TreeTemplate:
     only this many nodes, the likeliest. k: successors known per token.
     """
 
-    def __init__(self, size=sum(LEVELS), k=NUM_SUCCESSORS, levels=LEVELS):
+    def __init__(self, size=TREE_SIZE, k=NUM_SUCCESSORS, levels=LEVELS):
         nodes = _full_template(levels, k)
         likeliest = sorted(range(len(nodes)), key=lambda i: -nodes[i][2])[:size]
         keep = sorted(likeliest)
@@ -56,9 +57,9 @@ def _level_bounds(parents):
 class TokenRecycling(Drafter):
     """Drafts a tree from the adjacency matrix, which persists from request to request until `reset()`."""
 
-    def __init__(self, tree_size=sum(LEVELS), k=NUM_SUCCESSORS):
-        if not 1 <= tree_size <= sum(LEVELS):
-            raise ValueError(f"tree_size must lie in 1 … {sum(LEVELS)}, not {tree_size}")
+    def __init__(self, tree_size=TREE_SIZE, k=NUM_SUCCESSORS):
+        if not 1 <= tree_size <= TREE_SIZE:
+            raise ValueError(f"tree_size must lie in 1 … {TREE_SIZE}, not {tree_size}")
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         self.top_k = k

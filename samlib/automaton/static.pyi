@@ -1,0 +1,53 @@
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samlib.automaton.draft import Draft
+
+Ids = Sequence[int] | NDArray[np.integer]
+
+class StaticAutomaton:
+    vocab_size: int | None
+    fingerprint: str | None
+    path: str | None
+    @staticmethod
+    def build(
+        documents: Iterable[Ids],
+        *,
+        vocab_size: int | None = None,
+        fingerprint: str | None = None,
+        progress: bool = False,
+    ) -> StaticAutomaton: ...
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], tokenizer, *, progress: bool = False) -> StaticAutomaton: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    @staticmethod
+    def load(
+        path: str | PathLike[str],
+        *,
+        mmap: bool = True,
+        verify: bool = False,
+        vocab_size: int | None = None,
+        fingerprint: str | None = None,
+    ) -> StaticAutomaton: ...
+    def cursor(self) -> Cursor: ...
+    def __len__(self) -> int: ...
+    @property
+    def num_documents(self) -> int: ...
+    @property
+    def num_states(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Cursor:
+    automaton: StaticAutomaton
+    def __init__(self, automaton: StaticAutomaton) -> None: ...
+    def advance(self, tokens: int | Ids) -> None: ...
+    @property
+    def match_length(self) -> int: ...
+    def draft(self, n: int, *, choice: Literal["first", "latest", "frequent"] = "first") -> NDArray[np.int32]: ...
+    def draft_tree(self, n: int) -> Draft: ...
+    def reset(self) -> None: ...

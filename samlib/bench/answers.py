@@ -1,0 +1,165 @@
+"""How a method answers one prompt, and what is recorded of the answer."""
+
+import contextlib
+import dataclasses
+import hashlib
+import time
+
+import numpy as np
+
+HF_OPTIONS = {"hf_generate": {}, "hf_prompt_lookup": {"prompt_lookup_num_tokens": 10}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """New ids, and the turn of a record that they make (all but its comparison with greedy decoding)."""
+
+    ids: list
+    turn: dict
+
+
+class Contender:
+    """One method of one block with its options: a line of the table.
+
+    Its drafter is made once and serves all questions, as in the paper's programs: what a drafter keeps by design
+    (Token Recycling's adjacency matrix) stays warm from question to question. Not safe for threads.
+    """
+
+    def __init__(self, block, method, options, *, model, static=None):
+        self.block, self.method, self.options = block, method, options
+        self._model, self._drafter = model, None
+        self.questions_seen = 0
+        if method not in HF_OPTIONS:
+            from samlib import make_drafter
+
+            self._drafter = make_drafter(method, model=model, static=static, **options)
+
+    def answer(self, prompt_ids, max_new_tokens):
+        """Continue a prompt greedily; the time taken is in the answer's turn."""
+        if self._drafter is None:
+            return hf_answer(self._model, prompt_ids, max_new_tokens, **self.options)
+        return samlib_answer(self._model, prompt_ids, max_new_tokens, method=self.method, drafter=self._drafter)
+
+    def reset(self):
+        """Forget all questions so far."""
+        self.questions_seen = 0
+        if self._drafter is not None:
+            self._drafter.reset()
+
+
+def samlib_answer(model, prompt_ids, max_new_tokens, *, method, drafter):
+    """Answer with samlib's decode loop. The total is taken from outside, as for transformers' own `generate`."""
+    from samlib import generate
+
+    synchronise(model)
+    start = time.perf_counter()
+    generation = generate(model, prompt_ids, method=method, drafter=drafter, max_new_tokens=max_new_tokens)
+    synchronise(model)
+    total = time.perf_counter() - start
+    steps = generation.steps
+    turn = {
+        "prompt_tokens": len(prompt_ids),
+        "new_tokens": len(generation.tokens),
+        "forwards": generation.num_target_forwards,
+        "steps": len(steps),
+        "drafted": sum(step.drafted for step in steps),
+        "accepted": sum(step.accepted for step in steps),
+        "mat_emitted": sum(len(step.tokens) for step in steps),
+        "finish_reason": generation.finish_reason,
+        "timings": {**generation.timings, "total": total},
+        "sources": _sources(steps),
+        "output_sha256": _ids_sha256(generation.tokens),
+    }
+    return Answer(list(generation.tokens), turn)
+
+
+def hf_answer(model, prompt_ids, max_new_tokens, **options):
+    """Answer with transformers' own greedy `model.generate`; with `prompt_lookup_num_tokens`, its prompt lookup.
+
+    The phases are taken from the model's forwards: the first is the prefill, the others count as verification; what
+    transformers does between them is only in the total.
+    """
+    import torch
+
+    batch = torch.tensor([prompt_ids], device=model.device)
+    with forward_clock(model) as forwards:
+        synchronise(model)
+        start = time.perf_counter()
+        output = model.generate(
+            batch, attention_mask=torch.ones_like(batch), do_sample=False, max_new_tokens=max_new_tokens, **options
+        )
+        synchronise(model)
+        total = time.perf_counter() - start
+    ids = output[0, len(prompt_ids) :].tolist()
+    return Answer(ids, _hf_turn(model, prompt_ids, ids, forwards, total))
+
+
+@contextlib.contextmanager
+def forward_clock(model):
+    """Yield a list that receives (width in tokens, seconds) of each forward of the model while the context is open."""
+    forwards, started = [], []
+
+    def before(module, args, kwargs):
+        synchronise(model)
+        started.append(time.perf_counter())
+
+    def after(module, args, kwargs, output):
+        synchronise(model)
+        forwards.append((kwargs["input_ids"].shape[1], time.perf_counter() - started.pop()))
+
+    hooks = [
+        model.register_forward_pre_hook(before, with_kwargs=True),
+        model.register_forward_hook(after, with_kwargs=True),
+    ]
+    try:
+        yield forwards
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def synchronise(model):
+    """Wait until the model's device has done all that it was given."""
+    if model.device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(model.device)
+
+
+def _hf_turn(model, prompt_ids, ids, forwards, total):
+    steps, emitted = len(forwards) - 1, len(ids) - 1
+    eos = model.generation_config.eos_token_id
+    ended = bool(ids) and ids[-1] in (eos if isinstance(eos, list) else [eos])
+    return {
+        "prompt_tokens": len(prompt_ids),
+        "new_tokens": len(ids),
+        "forwards": len(forwards),
+        "steps": steps,
+        "drafted": sum(width - 1 for width, _ in forwards[1:]),
+        "accepted": emitted - steps,
+        "mat_emitted": emitted,
+        "finish_reason": "eos" if ended else "length",
+        "timings": {
+            "prefill": forwards[0][1],
+            "draft": 0.0,
+            "verify": sum(seconds for _, seconds in forwards[1:]),
+            "update": 0.0,
+            "total": total,
+        },
+        "sources": {},
+        "output_sha256": _ids_sha256(ids),
+    }
+
+
+def _sources(steps):
+    """{source: {"steps", "emitted"}} over the steps of a generation."""
+    sources = {}
+    for step in steps:
+        entry = sources.setdefault(step.source, {"steps": 0, "emitted": 0})
+        entry["steps"] += 1
+        entry["emitted"] += len(step.tokens)
+    return sources
+
+
+def _ids_sha256(ids):
+    return hashlib.sha256(np.asarray(ids, dtype="<i4").tobytes()).hexdigest()

@@ -1,0 +1,273 @@
+"""From records to the numbers of Table 1. Nothing here measures; a row of the frame is one line of `table1.csv`."""
+
+import csv
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+
+from samlib import paths
+from samlib.bench.data import TASKS
+from samlib.bench.losslessness import TOKENS_PER_NEAR_TIE, LosslessnessError
+
+BASELINE = "autoregressive"
+OVERALL = "overall"
+REPETITION_LIMIT = 0.2
+MIN_QUESTIONS = 5  # for an interval
+MIN_QUESTIONS_OVERALL = 12
+RESAMPLES = 9_999
+BOOTSTRAP_SEED = 2411
+
+#: The tasks' names in `data/paper_numbers.csv`, where they differ.
+PAPER_TASKS = {"math_reasoning": "math"}
+
+COLUMNS = (
+    "block method task n mat tokens_per_s speedup speedup_low speedup_high speedup_total_time speedup_decode identical "
+    "draft_share verify_share prefill_share update_share speedup_no_repeat n_no_repeat "
+    "paper_mat paper_tokens_per_s paper_speedup"
+).split()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """One method on one question, its turns pooled: new tokens and seconds, in all and without prefill."""
+
+    question: tuple
+    task: str
+    tokens: int
+    seconds: float
+    decode_tokens: int
+    decode_seconds: float
+    steps: int
+    emitted: int
+    phases: dict
+    kinds: tuple
+    repeated: float
+
+    @property
+    def rate(self):
+        """Tokens a second, prefill included, as Spec-Bench counts."""
+        return self.tokens / self.seconds
+
+    @property
+    def decode_rate(self):
+        """Tokens a second after the first token, which the prefill gives; nan where there is only that one."""
+        return self.decode_tokens / self.decode_seconds if self.decode_tokens else math.nan
+
+
+def table1_rows(records):
+    """Return Table 1 as a DataFrame with COLUMNS, one row a block x method x (task or "overall").
+
+    Only questions that every method has answered count, so that all rows of a task speak of the same questions; those
+    that failed anywhere are left out of all rows and listed in `frame.attrs["failed"]`. A method that failed on every
+    question has no rows, and spares those of the others. The baseline, measured once, appears in both blocks. An
+    interval is nan below 5 questions, overall below 12.
+    """
+    series = _samples_by_series(records)
+    failed = failed_questions(records)
+    answered = [{sample.question for sample in group} for group in series.values() if group]
+    common = set.intersection(*answered) if answered else set()
+    series = {name: [s for s in group if s.question in common] for name, group in series.items()}
+    baseline = series.get(("paper", BASELINE), [])
+    rows = [
+        _row(block, method, task, group, baseline)
+        for (block, method), group in _with_baseline_in_each_block(series).items()
+        for task in (*TASKS, OVERALL)
+    ]
+    frame = pd.DataFrame([row for row in rows if row["n"]], columns=COLUMNS)
+    frame.attrs["failed"] = failed
+    return frame
+
+
+def failed_questions(records):
+    """The failures, as "question 17 (sam[t], paper): message", in the order of the records."""
+    failures = [record for record in records if record["error"]]
+    return [f"question {r['question_id']} ({r['method']}, {r['block']}): {r['error']}" for r in failures]
+
+
+def check_run(records):
+    """Raise LosslessnessError if the run is not acceptable; call it after the table has been shown.
+
+    Not acceptable: a question that failed, an output that differs from greedy decoding beyond a near-tie, or more than
+    one near-tie in 10,000 tokens (a single one is always allowed).
+    """
+    failures = failed_questions(records)
+    turns = [(record, turn) for record in records if not record["error"] for turn in record["turns"]]
+    different = [pair for pair in turns if pair[1]["comparison"]["kind"] == "different"]
+    near_ties = [pair for pair in turns if pair[1]["comparison"]["kind"] == "near_tie"]
+    tokens = sum(turn["new_tokens"] for _, turn in turns)
+    if failures:
+        raise LosslessnessError(f"{len(failures)} failed: {failures[0]}")
+    if different:
+        raise LosslessnessError(f"{len(different)} answers differ from greedy decoding, first: {_where(*different[0])}")
+    if len(near_ties) > max(1, tokens / TOKENS_PER_NEAR_TIE):
+        raise LosslessnessError(f"{len(near_ties)} near-ties in {tokens} tokens, first: {_where(*near_ties[0])}")
+
+
+def speedup(method, baseline):
+    """Spec-Bench's speed-up: the mean rate over questions, divided by the baseline's mean rate."""
+    return float(np.mean(method) / np.mean(baseline))
+
+
+def speedup_interval(method, baseline):
+    """The 95 % percentile interval of `speedup` by a bootstrap over questions, both sides resampled together.
+
+    The seed is fixed: the same records give the same interval.
+    """
+    from scipy.stats import bootstrap
+
+    result = bootstrap(
+        (np.asarray(method), np.asarray(baseline)),
+        lambda m, b, axis: np.mean(m, axis=axis) / np.mean(b, axis=axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=RESAMPLES,
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    )
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def mean_accepted_tokens(samples):
+    """Emitted tokens a step, pooled over all steps of all questions; nan with no step."""
+    return _ratio(sum(s.emitted for s in samples), sum(s.steps for s in samples))
+
+
+def paper_numbers(method, task):
+    """The paper's {"mat", "tokens_per_s", "speedup"} of a method and task on Spec-Bench; nan where it gives none."""
+    found = {row["column"]: float(row["value"]) for row in _paper_rows() if row["method"] == method}
+    if task == OVERALL:
+        columns = {"mat": "mat", "tokens_per_s": "tokens_per_s", "speedup": "speedup_overall"}
+    else:
+        columns = {"speedup": f"speedup_{PAPER_TASKS.get(task, task)}"}
+    return {name: found.get(columns.get(name), math.nan) for name in ("mat", "tokens_per_s", "speedup")}
+
+
+def _paper_rows():
+    with open(paths.DATA / "paper_numbers.csv", encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if row["table"] == "1" and row["dataset"] == "spec_bench"]
+
+
+def _samples_by_series(records):
+    """{(block, method): [Sample]} of the records that did not fail; a question's latest record counts, once."""
+    series = {}
+    for record in records:
+        group = series.setdefault((record["block"], record["method"]), {})
+        if not record["error"]:
+            group[record["dataset"], record["question_id"]] = _sample(record)
+    return {name: list(group.values()) for name, group in series.items()}
+
+
+def _sample(record):
+    turns = record["turns"]
+    phases = {name: sum(t["timings"][name] or 0.0 for t in turns) for name in ("prefill", "draft", "verify", "update")}
+    seconds = sum(t["timings"]["total"] for t in turns)
+    tokens = sum(t["new_tokens"] for t in turns)
+    return Sample(
+        question=(record["dataset"], record["question_id"]),
+        task=record["task"],
+        tokens=tokens,
+        seconds=seconds,
+        decode_tokens=tokens - sum(1 for t in turns if t["new_tokens"]),
+        decode_seconds=seconds - phases["prefill"],
+        steps=sum(t["steps"] for t in turns),
+        emitted=sum(t["mat_emitted"] for t in turns),
+        phases=phases,
+        kinds=tuple(t["comparison"]["kind"] for t in turns),
+        repeated=record["repeated_8gram_share"],
+    )
+
+
+def _with_baseline_in_each_block(series):
+    """The same series, ordered block by block, the baseline first in each of the two."""
+    ordered = {}
+    for block in ("reference", "paper", "device"):
+        if block != "reference" and ("paper", BASELINE) in series:
+            ordered[block, BASELINE] = series["paper", BASELINE]
+        ordered |= {key: group for key, group in series.items() if key[0] == block and key[1] != BASELINE}
+    return ordered
+
+
+def _row(block, method, task, group, baseline):
+    own = [s for s in group if task in (OVERALL, s.task)]
+    row = {"block": block, "method": method, "task": task, "n": len(own)}
+    if not own:
+        return row
+    base_of = {s.question: s for s in baseline}
+    pairs = [(s, base_of[s.question]) for s in own if s.question in base_of]
+    row["mat"] = mean_accepted_tokens(own)
+    row["tokens_per_s"] = float(np.mean([s.rate for s in own]))
+    row["identical"] = _identical(own)
+    return row | _speeds(pairs, task) | _shares(own) | _paper_columns(block, method, task)
+
+
+def _speeds(pairs, task):
+    """All speed-up columns, from (sample, baseline's sample of the same question) pairs."""
+    calm = [(s, b) for s, b in pairs if max(s.repeated, b.repeated) <= REPETITION_LIMIT]
+    decode = [(s, b) for s, b in pairs if s.decode_tokens and b.decode_tokens]
+    low, high = _interval(pairs, task)
+    return {
+        "speedup": _speedup(pairs, "rate"),
+        "speedup_low": low,
+        "speedup_high": high,
+        "speedup_total_time": _total_time_speedup(pairs),
+        "speedup_decode": _speedup(decode, "decode_rate"),
+        "speedup_no_repeat": _speedup(calm, "rate"),
+        "n_no_repeat": len(calm),
+    }
+
+
+def _speedup(pairs, attribute):
+    if not pairs:
+        return math.nan
+    return speedup([getattr(s, attribute) for s, _ in pairs], [getattr(b, attribute) for _, b in pairs])
+
+
+def _interval(pairs, task):
+    if len(pairs) < (MIN_QUESTIONS_OVERALL if task == OVERALL else MIN_QUESTIONS):
+        return math.nan, math.nan
+    return speedup_interval([s.rate for s, _ in pairs], [b.rate for _, b in pairs])
+
+
+def _total_time_speedup(pairs):
+    """The ratio of total rates: all tokens over all seconds, against the baseline's (near-ties may change lengths)."""
+    own = _ratio(sum(s.tokens for s, _ in pairs), sum(s.seconds for s, _ in pairs))
+    return _ratio(own, _ratio(sum(b.tokens for _, b in pairs), sum(b.seconds for _, b in pairs)))
+
+
+def _shares(samples):
+    """Each phase's share of the total time. What no phase claims (the loop itself) is in none of them."""
+    seconds = sum(s.seconds for s in samples)
+    names = ("draft", "verify", "prefill", "update")
+    return {f"{name}_share": sum(s.phases[name] for s in samples) / seconds for name in names}
+
+
+def _paper_columns(block, method, task):
+    """The paper's numbers: all in the paper block; speed-up alone beside device sizes, whose MAT is another thing."""
+    numbers = paper_numbers(method, task) if block in ("paper", "device") else {}
+    if block == "device":
+        numbers = {"speedup": numbers["speedup"]}
+    return {f"paper_{name}": numbers.get(name, math.nan) for name in ("mat", "tokens_per_s", "speedup")}
+
+
+def _identical(samples):
+    """ "12/12", "59/60 + 1 near-tie", "58/60 + 1 near-tie + 1 different"; a question counts by its worst turn."""
+    different = sum("different" in s.kinds for s in samples)
+    near_ties = sum("near_tie" in s.kinds and "different" not in s.kinds for s in samples)
+    parts = [f"{len(samples) - different - near_ties}/{len(samples)}"]
+    if near_ties:
+        parts.append(f"{near_ties} near-tie{'s' if near_ties > 1 else ''}")
+    if different:
+        parts.append(f"{different} different")
+    return " + ".join(parts)
+
+
+def _where(record, turn):
+    found = turn["comparison"]
+    gap = "one output ends earlier" if found["gap"] is None else f"gap {found['gap']:.2g}"
+    return f"question {record['question_id']}, {record['method']} ({record['block']}), token {found['position']}, {gap}"
+
+
+def _ratio(a, b):
+    return a / b if b else math.nan

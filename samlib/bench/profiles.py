@@ -1,0 +1,92 @@
+"""Profiles: which model, which data, how long. One YAML file a profile in `samlib/bench/profiles/`."""
+
+import dataclasses
+import difflib
+from pathlib import Path
+
+from samlib.errors import SetupError
+
+FOLDER = Path(__file__).resolve().parent / "profiles"
+
+#: The settings behind a method's name in the paper; every size counts speculated tokens, never the root.
+PAPER_SETTINGS = {
+    "pld": {"draft_size": 10, "max_ngram": 3},
+    "token_recycling": {"tree_size": 60, "k": 8},
+    "sam": {"draft_size": 40, "l_bias": 0, "l_threshold": 1},
+    "sam[t]": {"draft_size": 40, "l_bias": 5, "l_threshold": 5, "tree_size": 60, "k": 8},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """Everything that a run depends on besides the code and the machine.
+
+    `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `threads` 0 means the fastest
+    number on the machine (see threads.py), `static_documents` None the whole corpus. `paper` and `device_sized` list
+    the methods of Table 1's two blocks.
+    """
+
+    name: str
+    model: str
+    dtype: str
+    attention: str
+    device: str
+    threads: int
+    max_new_tokens: int
+    warmup_tokens: int
+    minutes: float
+    min_rounds: int
+    max_rounds: int
+    seed: int
+    static_documents: int | None
+    paper: tuple[str, ...]
+    device_sized: tuple[str, ...]
+    cost_widths: tuple[int, ...]
+    cost_context: int
+    cost_repeats: int
+
+    def parameters(self):
+        """The fields as plain JSON types, for keys and manifests."""
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
+
+
+def profile_names():
+    """The names of the known profiles, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load_profile(profile="cpu"):
+    """Return the Profile of that name (a Profile is returned as it is); SetupError names the known ones."""
+    if isinstance(profile, Profile):
+        return profile
+    if profile not in profile_names():
+        raise SetupError(_unknown_profile(profile))
+    fields = _read(profile)
+    known = {field.name for field in dataclasses.fields(Profile)} - {"name"}
+    if set(fields) != known:
+        wrong = ", ".join(sorted(known ^ set(fields)))
+        raise SetupError(f"profile {profile!r}: fields missing or unknown: {wrong}; see {FOLDER / (profile + '.yaml')}")
+    return Profile(name=profile, **{name: _frozen(value) for name, value in fields.items()})
+
+
+def _read(name):
+    """The fields of one YAML file laid over those of the profile that it extends."""
+    import yaml
+
+    fields = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    base = fields.pop("extends", None)
+    return (_read(base) | fields) if base else fields
+
+
+def _unknown_profile(name):
+    near = difflib.get_close_matches(str(name), profile_names(), n=1, cutoff=0.5)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"unknown profile {name!r}{hint}; known profiles: {', '.join(profile_names())}"
+
+
+def _frozen(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plain(value):
+    return list(value) if isinstance(value, tuple) else value

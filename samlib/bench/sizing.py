@@ -1,0 +1,53 @@
+"""Draft sizes for this device, from the measured cost T(n) of verifying n tokens in one forward.
+
+A draft of n tokens needs a forward over n + 1 (the root is verified with them), and pays off by the tokens that it is
+expected to emit. The size chosen maximises expected emitted tokens a second, under stated assumptions on acceptance:
+
+* a copied draft: each token is accepted with probability `COPY_ACCEPTANCE`, given the ones before it, so that a draft
+  of n emits (1 - a^(n+1)) / (1 - a) tokens on average;
+* Token Recycling's tree: a node's token is the right successor of its parent's with probability
+  `RANK_ACCEPTANCE[rank]`, whatever the depth, so that a tree emits one token plus, for each node, the product of these
+  along its path. Trees of fewer nodes are what the drafter itself keeps of the paper's 60: the likeliest.
+
+The assumptions are fixed numbers, not fitted to the benchmark; they set sizes only and never enter a reported speed.
+"""
+
+from samlib.drafters.token_recycling import TreeTemplate
+
+COPY_ACCEPTANCE = 0.7
+RANK_ACCEPTANCE = (0.45, 0.15, 0.08, 0.05, 0.04, 0.03, 0.02, 0.02)
+COPY_SIZES = (1, 2, 3, 5, 7, 11, 15, 23, 31, 40)
+TREE_SIZES = (1, 2, 3, 5, 7, 11, 15, 23, 31, 40, 60)
+
+
+def device_options(paper_options, cost):
+    """The options of {method: options}, with every size replaced by the one that suits `cost`, a CostCurve."""
+    sizes = {"draft_size": best_copy_size(cost), "tree_size": best_tree_size(cost)}
+    return {
+        method: {name: sizes.get(name, value) for name, value in options.items()}
+        for method, options in paper_options.items()
+    }
+
+
+def best_copy_size(cost):
+    """The draft size of COPY_SIZES with the most expected emitted tokens a second."""
+    return max(COPY_SIZES, key=lambda n: expected_copy_tokens(n) / cost.seconds(n + 1))
+
+
+def best_tree_size(cost):
+    """The tree size of TREE_SIZES with the most expected emitted tokens a second."""
+    return max(TREE_SIZES, key=lambda n: expected_tree_tokens(n) / cost.seconds(n + 1))
+
+
+def expected_copy_tokens(size, acceptance=COPY_ACCEPTANCE):
+    """Tokens that a step with a copied draft of `size` tokens emits on average, the bonus token included."""
+    return (1 - acceptance ** (size + 1)) / (1 - acceptance)
+
+
+def expected_tree_tokens(size, ranks=RANK_ACCEPTANCE):
+    """Tokens that a step with Token Recycling's tree of `size` nodes emits on average, the bonus token included."""
+    template = TreeTemplate(size, len(ranks))
+    chances = []
+    for parent, rank in zip(template.parents, template.ranks, strict=True):
+        chances.append(ranks[rank] * (chances[parent] if parent >= 0 else 1.0))
+    return 1.0 + sum(chances)

@@ -1,0 +1,1 @@
+"""The command line: flags, the plan of notebooks, and running them."""

@@ -1,0 +1,60 @@
+"""Which notebooks there are and what each must leave behind. Standard library only: see before_install.py."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+# What each notebook must write into figures/<profile>/; a run in which one is missing has failed.
+FIGURES = {
+    "00": (),
+    "01": ("automaton.pdf", "automaton.png", "complexity.csv", "complexity.pdf", "complexity.png"),
+    "02": (
+        "table1.csv",
+        "table1.md",
+        "table1.pdf",
+        "table1.png",
+        "table1_sources.csv",
+        "table1_sources.pdf",
+        "table1_sources.png",
+    ),
+}
+
+# What each notebook keeps in runs/<profile>/records/; without it the notebook is due again.
+RECORDS = {"01": ("complexity.csv",), "02": ("table1.jsonl",)}
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A numbered notebook and the names of the files that it must leave."""
+
+    path: Path
+    figures: tuple[str, ...] = ()
+    records: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """The two digits that the file's name starts with."""
+        return self.path.name[:2]
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending, e.g. 02_table1."""
+        return self.path.stem
+
+
+def notebooks(folder: Path, only: tuple[str, ...] = ()) -> list[Notebook]:
+    """The numbered notebooks in `folder`, in order; those in `only` where it is not empty."""
+    found = [_notebook(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
+    return [notebook for notebook in found if not only or notebook.number in only]
+
+
+def _notebook(path: Path) -> Notebook:
+    number = path.name[:2]
+    return Notebook(path, FIGURES.get(number, ()), RECORDS.get(number, ()))
+
+
+def describe(notebook: Notebook) -> str:
+    """One line for a dry run: the name, how many code cells, and the figures."""
+    cells = json.loads(notebook.path.read_text(encoding="utf-8"))["cells"]
+    count = sum(cell["cell_type"] == "code" for cell in cells)
+    return f"{notebook.name}: {count} code cells; writes {', '.join(notebook.figures) or 'no figures'}"

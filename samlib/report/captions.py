@@ -1,0 +1,53 @@
+"""Captions that say what a figure rests on: profile, model, data, hardware, number of questions."""
+
+import json
+
+from samlib import paths
+from samlib.bench.machine import cpu_name, device_words
+from samlib.bench.profiles import load_profile
+
+
+def caption(text, profile, records, *, n):
+    """`text`, then profile, model, data, hardware and `n` (a phrase such as "12 questions").
+
+    Data and hardware are those that the records were measured with; several, where a run was resumed elsewhere.
+    """
+    profile = load_profile(profile)
+    facts = [
+        f"Profile {profile.name}",
+        f"{profile.model} in {profile.dtype}, {profile.attention} attention",
+        " and ".join(dict.fromkeys(record["dataset"] for record in records)),
+        " and ".join(_devices(profile, records)),
+        f"n = {n}",
+    ]
+    return f"{text} {'; '.join(facts)}."
+
+
+def table1_caption(frame, profile, records):
+    """The caption of Table 1 and of its figure, from the frame and the records that it was made from."""
+    overall = frame[frame["task"] == "overall"]["n"]
+    questions = f"{overall.max() if len(overall) else 0} questions in all, the same for every method"
+    text = (
+        "Speed-up over autoregressive decoding by task, at the paper's draft sizes and at sizes for this device; "
+        "bars are bootstrap 95 % intervals over questions; hollow markers are the paper's values "
+        "(Vicuna-7B-v1.3 on one A6000)."
+    )
+    return caption(text, profile, records, n=questions)
+
+
+def complexity_caption(frame, profile):
+    """The caption of the figure of lookup costs."""
+    text = (
+        "Cost of one lookup (next token in, match found, ten tokens drafted) in synthetic texts with copied passages: "
+        "medians, with bands from the lower to the upper quartile. The suffix array's building is not timed."
+    )
+    n = frame["steps"].iloc[0]
+    return f"{text} Profile {load_profile(profile).name}; {cpu_name()}, one thread; n = {n} lookups a point."
+
+
+def _devices(profile, records):
+    """The devices named by the records' manifests, each once; the present one where no manifest is left."""
+    folder = paths.runs_dir(profile.name)
+    files = [folder / name for name in dict.fromkeys(record["manifest"] for record in records)]
+    manifests = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+    return list(dict.fromkeys(manifest["device"] for manifest in manifests)) or [device_words(profile)]

@@ -1,0 +1,187 @@
+"""Table 1's numbers from hand-made records, worked out by hand."""
+
+import math
+
+import pytest
+
+from samlib.bench.data import TASKS
+from samlib.bench.losslessness import LosslessnessError
+from samlib.bench.metrics import COLUMNS, check_run, paper_numbers, speedup_interval, table1_rows
+from tests.bench.helpers import pair, record, turn
+
+
+def cell(records, method="sam", task="qa", block="paper"):
+    frame = table1_rows(records)
+    rows = frame[(frame["block"] == block) & (frame["method"] == method) & (frame["task"] == task)]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+TWO_QUESTIONS = [*pair(1, (100, 2.0), (100, 1.0)), *pair(2, (10, 1.0), (10, 1.0))]
+
+
+def test_ratio_of_mean_rates_and_ratio_of_total_times_are_both_given():
+    row = cell(TWO_QUESTIONS)
+    assert row["speedup"] == pytest.approx((100 + 10) / (50 + 10))  # 1.83
+    assert row["speedup_total_time"] == pytest.approx(3.0 / 2.0)  # 1.50
+
+
+def test_a_failed_question_leaves_both_sides_and_is_named():
+    failed = [record("autoregressive", 3, [turn(500, 1.0)]), record("sam", 3, [], error="RuntimeError: boom")]
+    frame = table1_rows(TWO_QUESTIONS + failed)
+    for method in ("autoregressive", "sam"):
+        row = cell(TWO_QUESTIONS + failed, method)
+        assert row["n"] == 2
+    assert cell(TWO_QUESTIONS + failed)["speedup"] == pytest.approx(110 / 60)
+    assert frame.attrs["failed"] == ["question 3 (sam, paper): RuntimeError: boom"]
+
+
+def test_a_method_that_fails_everywhere_spares_the_others():
+    broken = [record("pld", i, [], error="RuntimeError: boom") for i in (1, 2)]
+    frame = table1_rows(TWO_QUESTIONS + broken)
+    assert cell(TWO_QUESTIONS + broken)["n"] == 2
+    assert "pld" not in set(frame["method"]) and len(frame.attrs["failed"]) == 2
+
+
+def test_a_question_that_one_method_has_not_reached_counts_for_none():
+    unfinished = [record("autoregressive", 3, [turn(500, 1.0)])]
+    assert cell(TWO_QUESTIONS + unfinished, "autoregressive")["n"] == 2
+
+
+def test_a_record_twice_counts_once():
+    assert cell(TWO_QUESTIONS + TWO_QUESTIONS)["n"] == 2
+    assert cell(TWO_QUESTIONS + TWO_QUESTIONS)["mat"] == cell(TWO_QUESTIONS)["mat"]
+
+
+def test_turns_are_pooled_before_the_rate_is_taken():
+    base = record("autoregressive", 1, [turn(10, 1.0), turn(30, 1.0)], task="multi_turn")
+    fast = record("sam", 1, [turn(10, 0.5), turn(30, 0.3)], task="multi_turn")
+    row = cell([base, fast], task="multi_turn")
+    assert row["tokens_per_s"] == pytest.approx(40 / 0.8)
+    assert row["speedup"] == pytest.approx((40 / 0.8) / (40 / 2.0))
+
+
+def test_decode_speed_leaves_out_the_prefill_and_the_token_it_gives():
+    base = record("autoregressive", 1, [turn(11, 3.0, prefill=1.0)])
+    fast = record("sam", 1, [turn(11, 2.0, prefill=1.0)])
+    assert cell([base, fast])["speedup_decode"] == pytest.approx(2.0)
+    assert cell([base, fast])["speedup"] == pytest.approx(1.5)
+    assert cell([base, fast])["prefill_share"] == pytest.approx(0.5)
+
+
+def test_an_answer_of_one_token_has_no_decode_speed():
+    records = pair(1, (1, 0.5), (1, 0.25))
+    assert math.isnan(cell(records)["speedup_decode"])
+    assert math.isnan(cell(records)["mat"])
+    assert cell(records)["speedup"] == pytest.approx(2.0)
+
+
+def test_mat_is_pooled_over_steps_not_averaged_over_questions():
+    records = [
+        *pair(1, (101, 1.0), (101, 1.0)),
+        record("autoregressive", 2, [turn(11, 1.0)]),
+        record("sam", 2, [turn(11, 1.0, steps=2)]),
+    ]
+    assert cell(records)["mat"] == pytest.approx((100 + 10) / (100 + 2))
+    assert cell(records, "autoregressive")["mat"] == 1.0
+
+
+def test_repetitive_answers_are_left_out_of_the_no_repeat_speedup_only():
+    records = [*pair(1, (100, 2.0), (100, 1.0)), *pair(2, (100, 2.0), (100, 0.1), repeated=0.21)]
+    row = cell(records)
+    assert (row["n"], row["n_no_repeat"]) == (2, 1)
+    assert row["speedup_no_repeat"] == pytest.approx(2.0)
+    assert row["speedup"] > 2.0
+
+
+def test_the_baseline_appears_in_both_blocks_with_speedup_one():
+    for block in ("paper", "device"):
+        assert cell(TWO_QUESTIONS, "autoregressive", block=block)["speedup"] == 1.0
+
+
+def test_rows_come_in_the_order_of_tasks_and_columns_are_the_agreed_ones():
+    records = [r for i, task in enumerate(TASKS) for r in pair(i, (10, 1.0), (10, 0.5), task=task)]
+    frame = table1_rows(records)
+    assert list(frame.columns) == COLUMNS
+    assert list(frame[(frame["block"] == "paper") & (frame["method"] == "sam")]["task"]) == [*TASKS, "overall"]
+
+
+@pytest.mark.parametrize(("questions", "given"), [(4, False), (5, True)])
+def test_a_task_has_an_interval_from_five_questions(questions, given):
+    records = [r for i in range(questions) for r in pair(i, (100, 2.0), (100, 1.0 + i / 10))]
+    assert math.isnan(cell(records)["speedup_low"]) != given
+
+
+@pytest.mark.parametrize(("questions", "given"), [(11, False), (12, True)])
+def test_overall_has_an_interval_from_twelve_questions(questions, given):
+    records = [r for i in range(questions) for r in pair(i, (100, 2.0), (100, 1.0 + i / 10))]
+    row = cell(records, task="overall")
+    assert math.isnan(row["speedup_low"]) != given
+    if given:
+        assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+
+
+def test_the_interval_is_paired():
+    """Rates that differ tenfold between questions but keep their ratio have no uncertainty in the ratio."""
+    baseline = [10.0, 100.0, 20.0, 50.0, 5.0]
+    low, high = speedup_interval([2 * rate for rate in baseline], baseline)
+    assert low == pytest.approx(2.0)
+    assert high == pytest.approx(2.0)
+
+
+def test_the_interval_is_reproducible():
+    method, baseline = [3.0, 5.0, 2.0, 8.0, 4.0], [2.0, 2.0, 2.0, 3.0, 2.0]
+    assert speedup_interval(method, baseline) == speedup_interval(method, baseline)
+
+
+def test_identical_counts_questions_and_names_the_rest():
+    kinds = ["identical", "near_tie", "different"]
+    records = []
+    for i, kind in enumerate(kinds):
+        records += [
+            record("autoregressive", i, [turn(10, 1.0)]),
+            record("sam", i, [turn(10, 1.0), turn(10, 1.0, kind=kind, gap=2e-4)]),
+        ]
+    assert cell(records)["identical"] == "1/3 + 1 near-tie + 1 different"
+    assert cell(records, "autoregressive")["identical"] == "3/3"
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    assert paper_numbers("sam[t]", "overall") == {"mat": 3.03, "tokens_per_s": 85.73, "speedup": 2.27}
+    assert paper_numbers("sam", "math_reasoning")["speedup"] == 1.91
+    assert all(math.isnan(value) for value in paper_numbers("autoregressive", "overall").values())
+
+
+def test_device_sizes_stand_beside_the_papers_speed_but_not_its_mat():
+    device = [record("sam", i, [turn(10, 1.0)], block="device") for i in (1, 2)]
+    row = cell([*TWO_QUESTIONS, *device], block="device", task="overall")
+    assert row["paper_speedup"] == 1.84
+    assert math.isnan(row["paper_mat"])
+
+
+def test_no_records_give_an_empty_frame():
+    assert list(table1_rows([]).columns) == COLUMNS
+    assert len(table1_rows([])) == 0
+
+
+def near_tie(question_id):
+    return record("sam", question_id, [turn(10, 1.0, kind="near_tie", gap=5e-4)])
+
+
+def test_check_run_accepts_identical_answers_and_one_near_tie():
+    check_run(TWO_QUESTIONS)
+    check_run([*TWO_QUESTIONS, near_tie(9)])
+
+
+def test_check_run_refuses_a_second_near_tie_in_a_short_run_and_allows_it_in_a_long_one():
+    with pytest.raises(LosslessnessError, match="2 near-ties in 240 tokens"):
+        check_run([*TWO_QUESTIONS, near_tie(9), near_tie(10)])
+    check_run([record("sam", 1, [turn(20_000, 1.0)]), near_tie(9), near_tie(10)])
+
+
+def test_check_run_refuses_a_difference_and_a_failure():
+    different = record("sam", 7, [turn(10, 1.0, kind="different", gap=0.5)])
+    with pytest.raises(LosslessnessError, match=r"question 7, sam \(paper\), token 3, gap 0.5"):
+        check_run([*TWO_QUESTIONS, different])
+    with pytest.raises(LosslessnessError, match="question 8 .*: boom"):
+        check_run([*TWO_QUESTIONS, record("sam", 8, [], error="boom")])

@@ -1,0 +1,78 @@
+"""Draft sizes from a cost curve: free tokens want long drafts, dear ones none to speak of."""
+
+import numpy as np
+import pytest
+
+from samlib.bench.cost import CostCurve
+from samlib.bench.profiles import PAPER_SETTINGS
+from samlib.bench.sizing import (
+    COPY_SIZES,
+    RANK_ACCEPTANCE,
+    TREE_SIZES,
+    best_copy_size,
+    best_tree_size,
+    device_options,
+    expected_copy_tokens,
+    expected_tree_tokens,
+)
+
+
+def curve(seconds):
+    return CostCurve(T=seconds, T_plain=seconds, context=300, repeats=1, device="made up")
+
+
+FREE = curve({1: 1.0, 61: 1.0})
+PROPORTIONAL = curve({1: 1.0, 61: 61.0})
+CPU_LIKE = curve({1: 1.0, 2: 1.66, 8: 1.74, 16: 2.2, 41: 3.9, 61: 5.0})
+
+
+def test_free_tokens_want_the_longest_draft():
+    assert best_copy_size(FREE) == max(COPY_SIZES)
+    assert best_tree_size(FREE) == max(TREE_SIZES)
+
+
+def test_tokens_at_full_price_want_the_shortest():
+    assert best_copy_size(PROPORTIONAL) == min(COPY_SIZES)
+    assert best_tree_size(PROPORTIONAL) == min(TREE_SIZES)
+
+
+def test_a_cpus_plateau_is_used_and_not_passed():
+    assert best_copy_size(CPU_LIKE) == 7  # a forward of 8, the end of the plateau
+    assert best_tree_size(CPU_LIKE) < 60
+
+
+def test_expected_copy_tokens_is_the_mean_over_accepted_lengths():
+    a, n = 0.7, 4
+    by_cases = sum((k + 1) * a**k * (1 - a) for k in range(n)) + (n + 1) * a**n
+    assert expected_copy_tokens(n, a) == pytest.approx(by_cases)
+
+
+def test_expected_tree_tokens_agrees_with_a_simulation():
+    """Draw the right path by the stated chances and count how deep the tree follows it."""
+    from samlib.drafters.token_recycling import TreeTemplate
+
+    rng = np.random.default_rng(3)
+    template = TreeTemplate(15, len(RANK_ACCEPTANCE))
+    children = {(int(p), int(r)): i for i, (p, r) in enumerate(zip(template.parents, template.ranks, strict=True))}
+    chances = [*RANK_ACCEPTANCE, 1 - sum(RANK_ACCEPTANCE)]
+    emitted = []
+    for _ in range(20_000):
+        node, count = -1, 1
+        while (node := children.get((node, int(rng.choice(len(chances), p=chances))), None)) is not None:
+            count += 1
+        emitted.append(count)
+    assert expected_tree_tokens(15) == pytest.approx(np.mean(emitted), abs=0.03)
+
+
+def test_a_larger_tree_emits_more_and_one_node_emits_its_chance():
+    assert expected_tree_tokens(1) == pytest.approx(1 + RANK_ACCEPTANCE[0])
+    sizes = [expected_tree_tokens(n) for n in TREE_SIZES]
+    assert sizes == sorted(sizes)
+
+
+def test_only_sizes_change():
+    sized = device_options(PAPER_SETTINGS, CPU_LIKE)
+    assert set(sized) == set(PAPER_SETTINGS)
+    assert sized["sam[t]"] == PAPER_SETTINGS["sam[t]"] | {"draft_size": 7, "tree_size": best_tree_size(CPU_LIKE)}
+    assert sized["token_recycling"].keys() == PAPER_SETTINGS["token_recycling"].keys()
+    assert PAPER_SETTINGS["sam"]["draft_size"] == 40
