@@ -15,7 +15,7 @@ DEBUG = os.environ.get("SAMLIB_DEBUG_BUILD") == "1"
 
 # wraparound stays off in a debug build too: a negative index is then an error instead of a quiet read from the end.
 DIRECTIVES = {"language_level": 3, "boundscheck": DEBUG, "wraparound": False, "initializedcheck": DEBUG}
-FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3"]
+FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
 
 
 def extension(source: Path) -> Extension:
@@ -34,5 +34,5 @@ setup(
         compiler_directives=DIRECTIVES,
         force=True,
     ),
-    options={"build_ext": {"force": True}},
+    options={"build_ext": {"force": True, "parallel": os.cpu_count()}},
 )

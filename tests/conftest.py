@@ -11,7 +11,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("explore", settings.get_profile("repeatable"), derandomize=False, max_examples=2000)
+settings.register_profile("explore", settings.get_profile("repeatable"), derandomize=False, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

@@ -53,7 +53,7 @@ class Draft:
         return self.kept(self.depths <= depth)
 
     def kept(self, keep):
-        """The draft with only the nodes where `keep` (bool array of shape (n,)) is true; a kept node's parent must be."""
+        """The draft with only the nodes where `keep` (bool, shape (n,)) is true; a kept node's parent must be."""
         if keep.all():
             return self
         renumbered = np.cumsum(keep, dtype=np.int32) - 1

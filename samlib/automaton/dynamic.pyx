@@ -131,7 +131,7 @@ cdef class DynamicAutomaton:
         return ROOT if link == NONE else link
 
     cdef void copy_after(self, int64_t start, int32_t* out, int64_t n) noexcept nogil:
-        """n tokens from position `start`; past the end of the text the copy goes on over itself, with period size - start."""
+        """n tokens from position `start`; past the end of the text the copy goes on over itself."""
         cdef int64_t i
         cdef int64_t period = self.size - start
         for i in range(n):
@@ -211,7 +211,7 @@ cdef class DynamicAutomaton:
         return drafted
 
     def draft_tree(self, n):
-        """The n most probable nodes under the match, by occurrence counts, as a Draft: best first, parents before children.
+        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents before children.
 
         Raises ValueError for a negative n, or without occurrences=True.
         """

@@ -60,7 +60,9 @@ cdef int64_t growing_nbytes(const Growing* self) noexcept nogil:
     return self.state_capacity * a_state + self.slot_capacity * <int64_t>sizeof(Edge)
 
 
-cdef inline void _init_state(Growing* self, int32_t state, int32_t length, int32_t link, int32_t first_end) noexcept nogil:
+cdef inline void _init_state(
+    Growing* self, int32_t state, int32_t length, int32_t link, int32_t first_end
+) noexcept nogil:
     cdef State* s = &self.states[state]
     s.length = length
     s.link = link

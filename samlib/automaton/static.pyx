@@ -56,7 +56,7 @@ cdef class StaticAutomaton:
         builder = _Builder()
         for document in tqdm(documents, desc="static automaton", unit="document", disable=not progress):
             if isinstance(document, int):
-                raise TypeError("documents must be an iterable of documents, each a sequence of token ids: wrap it in a list")
+                raise TypeError("documents must be an iterable of documents (sequences of token ids): wrap yours in a list")
             ids = as_ids(document)
             if vocab_size is not None and ids.size and int(ids.max()) >= vocab_size:
                 raise ValueError(f"token id {int(ids.max())} is not below vocab_size={vocab_size}")
@@ -234,7 +234,9 @@ cdef class _Builder:
         for state in range(n):
             start[state] = <int32_t>filled
             filled = self._freeze_state(<int32_t>state, filled, arrays["edge_token"], arrays["edge_target"])
-            self._continuations(start[state], g.states[state].degree, arrays["edge_target"], &first[state], &latest[state])
+            self._continuations(
+                start[state], g.states[state].degree, arrays["edge_target"], &first[state], &latest[state]
+            )
         start[n] = <int32_t>filled
 
     cdef int64_t _freeze_state(self, int32_t state, int64_t at, int32_t[::1] token, int32_t[::1] target) except -1:
@@ -262,7 +264,9 @@ cdef class _Builder:
         free(edges)
         return at + _stored_edges(degree)
 
-    cdef int _continuations(self, int64_t at, int32_t degree, int32_t[::1] target, int32_t* first, int32_t* latest) except -1:
+    cdef int _continuations(
+        self, int64_t at, int32_t degree, int32_t[::1] target, int32_t* first, int32_t* latest
+    ) except -1:
         """Where the earliest and the last occurrence that have a continuation continue."""
         cdef Growing* g = &self.growing
         cdef int64_t i
@@ -543,7 +547,7 @@ cdef class Cursor:
         return np.array(drafted, dtype=np.int32)
 
     def draft_tree(self, n):
-        """The n most probable nodes under the match, by occurrence counts, as a Draft: best first, parents before children."""
+        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents before children."""
         cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
         if self.length == 0:
             wanted = 0

@@ -82,7 +82,7 @@ class TargetModel:
         return output.logits[0, -logits_to_keep:]
 
     def _tree_mask(self, parents, cached):
-        """Additive mask, shape (1, 1, 1 + n, cached + 1 + n): a node sees the cache, the root, its ancestors, itself."""
+        """Additive mask, shape (1, 1, 1 + n, cached + 1 + n): a node sees the cache, the root, ancestors, itself."""
         n = len(parents) + 1
         sees = np.eye(n, dtype=bool)
         sees[:, 0] = True
