@@ -15,7 +15,7 @@ try:
 except PackageNotFoundError:  # a source tree that was built in place but not installed
     __version__ = "unknown"
 
-_LAZY = {name: "samlib.decoding" for name in ("Generation", "Step", "generate", "stream")}
+_LAZY = {name: "samlib.decoding" for name in ("Generation", "PackedLinears", "Step", "generate", "stream")}
 
 __all__ = [
     "METHODS",
@@ -27,6 +27,7 @@ __all__ = [
     "Generation",
     "IndexFormatError",
     "MissingAssetError",
+    "PackedLinears",
     "SetupError",
     "StaticAutomaton",
     "Step",

@@ -211,7 +211,7 @@ cdef class DynamicAutomaton:
         return drafted
 
     def draft_tree(self, n):
-        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents before children.
+        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first.
 
         Raises ValueError for a negative n, or without occurrences=True.
         """

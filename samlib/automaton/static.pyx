@@ -56,7 +56,7 @@ cdef class StaticAutomaton:
         builder = _Builder()
         for document in tqdm(documents, desc="static automaton", unit="document", disable=not progress):
             if isinstance(document, int):
-                raise TypeError("documents must be an iterable of documents (sequences of token ids): wrap yours in a list")
+                raise TypeError("documents must be an iterable of documents: wrap a single document in a list")
             ids = as_ids(document)
             if vocab_size is not None and ids.size and int(ids.max()) >= vocab_size:
                 raise ValueError(f"token id {int(ids.max())} is not below vocab_size={vocab_size}")
@@ -547,7 +547,7 @@ cdef class Cursor:
         return np.array(drafted, dtype=np.int32)
 
     def draft_tree(self, n):
-        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents before children."""
+        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first."""
         cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
         if self.length == 0:
             wanted = 0

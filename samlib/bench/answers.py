@@ -22,12 +22,14 @@ class Contender:
     """One method of one block with its options: a line of the table.
 
     Its drafter is made once and serves all questions, as in the paper's programs: what a drafter keeps by design
-    (Token Recycling's adjacency matrix) stays warm from question to question. Not safe for threads.
+    (Token Recycling's adjacency matrix) stays warm from question to question. `context`: entered around each answer of
+    samlib's own methods, never around transformers' own. Not safe for threads.
     """
 
-    def __init__(self, block, method, options, *, model, static=None):
+    def __init__(self, block, method, options, *, model, static=None, context=None):
         self.block, self.method, self.options = block, method, options
         self._model, self._drafter = model, None
+        self._context = context or contextlib.nullcontext()
         self.questions_seen = 0
         if method not in HF_OPTIONS:
             from samlib import make_drafter
@@ -38,7 +40,8 @@ class Contender:
         """Continue a prompt greedily; the time taken is in the answer's turn."""
         if self._drafter is None:
             return hf_answer(self._model, prompt_ids, max_new_tokens, **self.options)
-        return samlib_answer(self._model, prompt_ids, max_new_tokens, method=self.method, drafter=self._drafter)
+        with self._context:
+            return samlib_answer(self._model, prompt_ids, max_new_tokens, method=self.method, drafter=self._drafter)
 
     def reset(self):
         """Forget all questions so far."""

@@ -6,6 +6,7 @@ prints the curve; its last line is one line of JSON: {"T": {"1": seconds, …}, 
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -18,6 +19,7 @@ from samlib import paths
 from samlib.bench.answers import synchronise
 from samlib.bench.machine import device_words, machine
 from samlib.bench.model import load_model, model_identity
+from samlib.bench.packing import packing
 from samlib.bench.profiles import load_profile
 from samlib.bench.records import settings_key
 
@@ -26,8 +28,8 @@ from samlib.bench.records import settings_key
 class CostCurve:
     """Median seconds of a forward by its width in tokens (root included), with a tree mask, after `context` tokens.
 
-    `T`: the target model as samlib's decode loop runs it; `T_plain`: the same through plain PyTorch layers. While the
-    loop runs the model's own layers, the two are one measurement.
+    `T`: the target model as the profile runs it, `T_plain`: through plain layers, interleaved with it; where the
+    profile runs plain layers, the two are one measurement.
     """
 
     T: dict
@@ -56,25 +58,31 @@ class CostCurve:
         return cls(**(fields | curves))
 
 
-def measure_cost(model, *, widths=(1, 2, 4, 8, 16, 40, 60), context=300, repeats=15, device="", progress=False):
+def measure_cost(
+    model, *, widths=(1, 2, 4, 8, 16, 40, 60), context=300, repeats=15, packed=None, device="", progress=False
+):
     """Measure T(n) for each width, in `repeats` passes over all widths, and return the medians as a CostCurve.
 
     The passes interleave the widths, each starting at another one, so that a slow moment of the machine touches all.
     The first pass warms up and is dropped. Every forward has `context` tokens in the KV cache and is rolled back; the
-    draft is a binary tree, so that the mask is never a plain causal one above width 2.
+    draft is a binary tree, so that the mask is never a plain causal one above width 2. packed: the model's
+    PackedLinears; each forward is then timed with and without them.
     """
     from tqdm import tqdm
 
     target = prefilled(model, context)
-    seconds = {width: [] for width in widths}
+    ways = {"T": packed or contextlib.nullcontext()} | ({"T_plain": contextlib.nullcontext()} if packed else {})
+    seconds = {(way, width): [] for way in ways for width in widths}
     for turn in tqdm(range(repeats + 1), desc="cost of a forward T(n)", unit="pass", disable=not progress):
         shift = turn % len(widths)
         for width in (*widths[shift:], *widths[:shift]):
-            elapsed = time_forward(model, target, width)
-            if turn > 0:
-                seconds[width].append(elapsed)
-    curve = {width: statistics.median(times) for width, times in seconds.items()}
-    return CostCurve(T=curve, T_plain=dict(curve), context=context, repeats=repeats, device=device)
+            for way, how in ways.items():
+                with how:
+                    elapsed = time_forward(model, target, width)
+                if turn > 0:
+                    seconds[way, width].append(elapsed)
+    curves = {way: {width: statistics.median(seconds[way, width]) for width in widths} for way in ways}
+    return CostCurve(**({"T_plain": curves["T"]} | curves), context=context, repeats=repeats, device=device)
 
 
 def prefilled(model, context):
@@ -108,12 +116,14 @@ def cached_cost(profile, model, *, progress=True):
     """The profile's CostCurve on this machine, from `runs/<profile>/cost.json`, or measured now and kept there."""
     path = paths.runs_dir(profile.name) / "cost.json"
     facts = machine()
-    key = settings_key([model_identity(profile), profile.dtype, profile.attention, facts, *_settings(profile).values()])
+    model_settings = [model_identity(profile), profile.dtype, profile.attention, profile.packed]
+    key = settings_key([*model_settings, facts, *_settings(profile).values()])
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["key"] == key:
             return CostCurve.from_json(kept["curve"])
-    curve = measure_cost(model, device=device_words(profile), progress=progress, **_settings(profile))
+    packed = packing(profile, model) if profile.packed else None
+    curve = measure_cost(model, packed=packed, device=device_words(profile), progress=progress, **_settings(profile))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp")
     partial.write_text(json.dumps({"key": key, "curve": curve.to_json()}), encoding="utf-8")
@@ -134,9 +144,15 @@ def main(arguments=None):
     profile = load_profile(args.profile)
     model, _ = load_model(profile)
     settle_threads(model, profile)
-    curve = measure_cost(model, device=device_words(profile), progress=True, **(_settings(profile) | given))
+    packed = packing(profile, model) if profile.packed else None
+    settings = _settings(profile) | given
+    curve = measure_cost(model, packed=packed, device=device_words(profile), progress=True, **settings)
     for width, seconds in curve.T.items():
-        print(f"T({width:2d}) {1e3 * seconds:7.1f} ms  {curve.ratio(width):5.2f} T(1)")
+        plain, base = curve.T_plain[width], curve.T_plain[1]
+        print(
+            f"T({width:2d}) {1e3 * seconds:7.1f} ms {curve.ratio(width):5.2f} T(1)"
+            f"   plain {1e3 * plain:7.1f} ms {plain / base:5.2f} T(1)"
+        )
     print(curve.to_json())
 
 

@@ -20,6 +20,7 @@ from samlib.bench.machine import device_words
 from samlib.bench.manifest import manifest_name, write_manifest
 from samlib.bench.metrics import BASELINE
 from samlib.bench.model import load_model, model_identity, sha256_of
+from samlib.bench.packing import packing
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import answer_text, prompt_ids, repeated_ngram_share
 from samlib.bench.records import RecordStore, settings_key
@@ -51,7 +52,7 @@ def run_table1(profile="cpu", *, minutes=None, progress=True):
 
 def table1_settings(profile):
     """All that the records of a run depend on, as JSON types; the budget and the machine are not part of it."""
-    kept = ("dtype", "attention", "device", "threads", "max_new_tokens", "seed", "static_documents")
+    kept = ("dtype", "attention", "packed", "device", "threads", "max_new_tokens", "seed", "static_documents")
     parameters = profile.parameters()
     return {
         "version": RECORD_VERSION,
@@ -148,7 +149,8 @@ class Table1Run:
             options = {method: PAPER_SETTINGS[method] for method in self.profile.device_sized}
             self.plan = Plan(device_options=device_options(options, cost))
             self.plans.save(self.key, self.plan)
-        self.contenders = [Contender(*series, model=self.model, static=static) for series in self._series()]
+        context = packing(self.profile, self.model)
+        self.contenders = [Contender(*s, model=self.model, static=static, context=context) for s in self._series()]
         self.manifest = manifest_name()
         self._write_manifest()
 
