@@ -1,0 +1,184 @@
+"""Tiny models whose greedy output is the oracle, and what the decoding tests share around them.
+
+Models are made once a process: a test that changes one puts it back.
+"""
+
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from samlib import Draft, Drafter, StaticAutomaton
+
+METHODS = ["autoregressive", "pld", "token_recycling", "sam", "sam[t]"]
+VOCABULARY = 64
+CYCLE_PROMPT = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
+FAMILIES = {
+    "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+    "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
+    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+    "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+}
+SIZES = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+
+
+@cache
+def random_model(family="llama", attention="sdpa", *, seed=0, max_positions=512, **config):
+    """A random model of two layers; its wide weights keep the top logits apart and its attention far from uniform."""
+    make_config, make_model = FAMILIES[family]
+    if family == "mistral":
+        config.setdefault("sliding_window", None)
+    config = make_config(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        head_dim=8,
+        max_position_embeddings=max_positions,
+        tie_word_embeddings=False,
+        attn_implementation=attention,
+        **SIZES | {"initializer_range": 0.3} | config,
+    )
+    torch.manual_seed(seed)
+    return make_model(config).eval()
+
+
+@cache
+def cycle_model(attention="sdpa", *, max_positions=64):
+    """A Llama whose greedy output is known beforehand: 0 -> 1 -> ... -> 7 -> 0, any other id repeats itself.
+
+    Embedding and head are permutations and every layer adds nothing, so any copied draft of the cycle is accepted
+    whole. It cannot reveal mistakes of mask or position: that is what the random models are for.
+    """
+    config = transformers.LlamaConfig(
+        vocab_size=32,
+        hidden_size=32,
+        max_position_embeddings=max_positions,
+        tie_word_embeddings=False,
+        attn_implementation=attention,
+        **SIZES,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    following = [(i + 1) % 8 if i < 8 else i for i in range(32)]
+    with torch.no_grad():
+        model.model.embed_tokens.weight.copy_(torch.eye(32))
+        model.lm_head.weight.copy_(torch.eye(32)[following].T)
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    return model
+
+
+def cycle(start, n):
+    """n tokens of the cycle, from `start` on."""
+    return [(start + i) % 8 for i in range(n)]
+
+
+@contextmanager
+def generation_defaults(model, **values):
+    """The model's generation config with some values replaced for the time of a with block."""
+    before = {name: getattr(model.generation_config, name) for name in values}
+    for name, value in values.items():
+        setattr(model.generation_config, name, value)
+    try:
+        yield model
+    finally:
+        for name, value in before.items():
+            setattr(model.generation_config, name, value)
+
+
+def greedy(model, prompt, max_new_tokens, *, eos_token_id=None, **options):
+    """The oracle: the new ids of plain greedy `model.generate`."""
+    eos = tuple(eos_token_id) if isinstance(eos_token_id, list) else eos_token_id
+    if options:
+        return _greedy(model, prompt, max_new_tokens, eos, **options)
+    return list(_greedy_once(model, tuple(prompt), max_new_tokens, eos))
+
+
+@cache
+def _greedy_once(model, prompt, max_new_tokens, eos_token_id):
+    return _greedy(model, prompt, max_new_tokens, eos_token_id)
+
+
+def _greedy(model, prompt, max_new_tokens, eos_token_id, **options):
+    eos_token_id = list(eos_token_id) if isinstance(eos_token_id, tuple) else eos_token_id
+    with generation_defaults(model, eos_token_id=eos_token_id, pad_token_id=0), torch.no_grad():
+        ids = torch.tensor([list(prompt)])
+        output = model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_new_tokens, **options
+        )
+    return output[0, ids.shape[1] :].tolist()
+
+
+@contextmanager
+def counted_forwards(model):
+    """Count the calls of the model's decoder; yields a list with the number of tokens of each call."""
+    widths, decoder = [], model.model
+    original = decoder.forward
+
+    def forward(*args, **kwargs):
+        given = args[0] if args else kwargs.get("input_ids")
+        given = kwargs.get("inputs_embeds") if given is None else given
+        widths.append(given.shape[1])
+        return original(*args, **kwargs)
+
+    decoder.forward = forward
+    try:
+        yield widths
+    finally:
+        del decoder.forward
+
+
+def letters(*more):
+    """A tokenizer with one letter an id (0 = a, 1 = b, ...); `more` are longer tokens with the ids after z."""
+    vocabulary = {chr(ord("a") + i): i for i in range(26)}
+    vocabulary |= {token: 26 + i for i, token in enumerate(more)}
+    vocabulary |= {f"<{i}>": i for i in range(len(vocabulary), VOCABULARY)}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="a"))
+    core.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    core.decoder = decoders.Fuse()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, unk_token="a")
+
+
+def random_prompt(seed, size, vocabulary=VOCABULARY):
+    """`size` random ids."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, vocabulary, (size,), generator=generator).tolist()
+
+
+class Scripted(Drafter):
+    """A drafter that proposes what it is told to: a function from the tokens known so far to a Draft."""
+
+    def __init__(self, propose, top_k=0):
+        self.script, self.top_k = propose, top_k
+        self.known, self.begun, self.observed = [], [], []
+
+    def begin(self, prompt):
+        self.known = prompt.tolist()
+        self.begun.append(prompt.tolist())
+
+    def propose(self, room):
+        return self.script(self.known, room)
+
+    def observe(self, emitted, verified=None):
+        self.known = self.known + emitted.tolist()
+        self.observed.append((emitted.tolist(), verified))
+
+
+def draft_of(tokens, parents):
+    """A Draft of plain lists."""
+    return Draft(np.array(tokens, dtype=np.int32), np.array(parents, dtype=np.int32), "scripted", 0)
+
+
+def corpus_of(model, prompts, size=40):
+    """A static index over the model's own greedy answers, each with its prompt, so that static drafts get accepted."""
+    return StaticAutomaton.build([[*prompt, *greedy(model, prompt, size)] for prompt in prompts])

@@ -1,0 +1,103 @@
+"""Every public option has the effect that it promises: two extreme values, where they must differ."""
+
+import pytest
+
+import samlib
+from samlib import StaticAutomaton
+
+from .models import CYCLE_PROMPT, cycle, cycle_model
+
+INDEX = StaticAutomaton.build([cycle(0, 40)])
+
+
+def run(method, *, static=None, prompt=CYCLE_PROMPT, cap=41, **options):
+    result = samlib.generate(
+        cycle_model(max_positions=128), prompt, method=method, static=static, max_new_tokens=cap, **options
+    )
+    assert result.tokens == cycle(prompt[-1] + 1, cap)
+    return result
+
+
+def steps_by_source(result):
+    sources = [step.source for step in result.steps]
+    return {source: sources.count(source) for source in set(sources)}
+
+
+def test_the_method():
+    forwards = {method: run(method).num_target_forwards for method in samlib.METHODS}
+    assert forwards["autoregressive"] == 41
+    assert all(count < 41 for method, count in forwards.items() if method != "autoregressive")
+
+
+@pytest.mark.parametrize("method", ["pld", "sam", "sam[t]"])
+def test_draft_size(method):
+    small, large = run(method, draft_size=1), run(method, draft_size=16)
+    assert all(len(step.tokens) <= 2 for step in small.steps if step.source != "token_recycling")
+    assert max(step.drafted for step in large.steps) > 5
+    assert large.num_target_forwards < small.num_target_forwards
+
+
+def test_max_ngram():
+    """After [.., 9, 3] a 1-gram matches and a longer one does not; the longest that matches is reported."""
+    prompt = [*cycle(0, 20), 9, 3]
+    matches = {n: run("pld", prompt=prompt, max_ngram=n, cap=30).steps for n in (1, 3)}
+    assert {step.match_length for step in matches[1] if step.drafted} == {1}
+    assert max(step.match_length for step in matches[3] if step.drafted) == 3
+
+
+@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+def test_l_threshold(method):
+    low, high = run(method, static=INDEX, l_threshold=1), run(method, static=INDEX, l_threshold=1000)
+    assert {"dynamic", "static"} & set(steps_by_source(low))
+    assert not {"dynamic", "static"} & set(steps_by_source(high))
+    assert run("sam", static=INDEX, l_threshold=1000).num_target_forwards == 41
+
+
+@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+def test_l_bias(method):
+    static_first = run(method, static=INDEX, l_bias=-1000, l_threshold=1)
+    dynamic_first = run(method, static=INDEX, l_bias=1000, l_threshold=1)
+    assert static_first.steps[0].source == "static"
+    assert "static" not in steps_by_source(dynamic_first)
+
+
+@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+def test_static_index(method):
+    prompt = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2]  # read once only, so that the dynamic match is the shorter one
+    options = {"prompt": prompt, "l_bias": 0, "l_threshold": 1}
+    assert "static" in steps_by_source(run(method, static=INDEX, **options))
+    assert "static" not in steps_by_source(run(method, **options))
+
+
+@pytest.mark.parametrize("method", ["token_recycling", "sam[t]"])
+def test_tree_size(method):
+    options = {"l_threshold": 1000} if method == "sam[t]" else {}
+    small, large = run(method, tree_size=1, **options), run(method, tree_size=60, **options)
+    assert max(step.drafted for step in small.steps) == 1
+    assert max(step.drafted for step in large.steps) > 8
+    assert large.num_target_forwards < small.num_target_forwards
+
+
+@pytest.mark.parametrize("method", ["token_recycling", "sam[t]"])
+def test_k(method):
+    options = {"l_threshold": 1000} if method == "sam[t]" else {}
+    narrow, wide = run(method, k=1, **options), run(method, k=8, **options)
+    assert max(step.drafted for step in narrow.steps) <= 5 < max(step.drafted for step in wide.steps)
+
+
+@pytest.mark.parametrize("method", samlib.METHODS)
+def test_a_misspelt_option_is_an_error(method):
+    for misspelt in ("draftsize", "l_treshold", "thershold"):
+        with pytest.raises(TypeError, match=misspelt):
+            run(method, **{misspelt: 3})
+
+
+def test_a_ready_drafter_is_used():
+    drafter = samlib.make_drafter("pld", draft_size=2)
+    result = samlib.generate(cycle_model(), CYCLE_PROMPT, drafter=drafter, max_new_tokens=20)
+    assert max(step.drafted for step in result.steps) == 2
+    assert set(steps_by_source(result)) <= {"pld", "none"}
+
+
+def test_the_default_method_is_sam():
+    assert run("sam").steps == samlib.generate(cycle_model(max_positions=128), CYCLE_PROMPT, max_new_tokens=41).steps
