@@ -8,6 +8,7 @@ import time
 import numpy as np
 import torch
 
+from samlib.automaton import Draft
 from samlib.decoding.request import MODEL_EOS, check_request
 from samlib.decoding.result import Generation, Step
 from samlib.decoding.stopping import Stopping
@@ -134,6 +135,8 @@ def decode(target, drafter, request, generation):
     while stopping.finish_reason is None:
         # 2. draft
         draft = drafter.propose(stopping.room).clipped(stopping.room)
+        if len(draft) == 0:
+            draft = Draft.empty()  # where there is no room, too, nobody drafted
         clock.lap("draft")
 
         # 3. verify: one forward over the root and the draft

@@ -219,6 +219,19 @@ def test_one_context_with_300_continuations():
         assert (automaton.match_length, automaton.num_states <= 2 * len(automaton)) == (2 * other + 3, True)
 
 
+@pytest.mark.parametrize("fan_out", [1, 2, 3, 15, 16, 17, 18, 31, 32, 33, 300])
+def test_splitting_a_state_keeps_its_continuations(fan_out):
+    """7 always stood after 8, with many continuations; once it stands after 9, its state is split from that of 8, 7."""
+    automaton = automaton_of([token for other in range(fan_out) for token in (8, 7, 1000 + other)])
+    automaton.extend([9, 7])
+    automaton._check_invariants()
+    assert (automaton.match_length, automaton.draft(1).tolist()) == (1, [1000])
+    for other in range(fan_out):
+        automaton.extend([6, 7, 1000 + other])
+        assert automaton.match_length == 2
+    automaton._check_invariants()
+
+
 def test_nbytes_grows_with_the_text():
     automaton = DynamicAutomaton()
     empty = automaton.nbytes

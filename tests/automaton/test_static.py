@@ -298,6 +298,20 @@ def test_a_context_with_300_continuations(budget):
     assert (int(tree.tokens[0]), int(tree.parents[0])) == (1005, -1)
 
 
+@pytest.mark.parametrize("fan_out", [1, 2, 3, 15, 16, 17, 18, 31, 32, 33, 300])
+def test_splitting_a_state_keeps_its_continuations(fan_out):
+    """7 always stood after 8, with many continuations; once it stands after 9, its state is split from that of 8, 7."""
+    documents = [[8, 7, 1000 + other, 5] for other in range(fan_out)] + [[9, 7, 1000, 5]]
+    cursor = StaticAutomaton.build(documents).cursor()
+    for other in range(fan_out):
+        for before, length in [(8, 3), (6, 2)]:
+            cursor.advance([before, 7, 1000 + other])
+            assert (cursor.match_length, cursor.draft(9).tolist()) == (length, [5])
+    cursor.advance([6, 7])
+    tree = cursor.draft_tree(2 * fan_out)
+    check_draft_tree(tree.tokens, tree.parents, NaiveStatic(documents).remainders([7]), 2 * fan_out)
+
+
 @pytest.mark.parametrize("budget", [1, 2, 3, 16, 64, 400])
 def test_five_long_branches(budget):
     documents = [[7] + [100 * branch + depth for depth in range(40)] for branch in range(1, 6)]
