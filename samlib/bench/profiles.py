@@ -22,8 +22,8 @@ class Profile:
     """Everything that a run depends on besides the code and the machine.
 
     `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `packed`: samlib's own runs use
-    packed linear layers. `threads` 0 means the fastest number on the machine (see threads.py), `static_documents` None
-    the whole corpus. `paper` and `device_sized` list the methods of Table 1's two blocks.
+    packed linear layers. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py),
+    `static_documents` None the whole corpus. `paper` and `device_sized` list the methods of Table 1's two blocks.
     """
 
     name: str

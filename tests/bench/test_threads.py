@@ -7,7 +7,7 @@ import torch
 
 from samlib.bench import load_model
 from samlib.bench.profiles import load_profile
-from samlib.bench.threads import REPEATS, candidates, fastest, settle_threads
+from samlib.bench.threads import REPEATS, candidates, preferred, settle_threads
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,14 @@ def test_candidates(most, counts):
     assert candidates(most) == counts
 
 
-def test_the_least_median_wins_and_a_single_slow_moment_does_not_count():
+def test_a_clearly_lesser_median_wins_and_a_single_slow_moment_does_not_count():
     times = {1: iter([9.0] + [3.0] * REPEATS), 2: iter([2.0, 9.0, 2.0, 9.0, 2.0]), 4: iter([2.5, 1.0, 3.1, 3.1, 3.1])}
-    assert fastest([1, 2, 4], lambda count: next(times[count])) == 2
+    assert preferred([1, 2, 4], lambda count: next(times[count])) == 2
+
+
+@pytest.mark.parametrize(("two_threads", "choice"), [(0.6, 2), (1.0, 2), (1.2, 2), (1.3, 1)])
+def test_all_cores_unless_fewer_are_clearly_faster(two_threads, choice):
+    assert preferred([1, 2], lambda count: {1: 1.0, 2: two_threads}[count]) == choice
 
 
 def test_a_hopeless_count_is_tried_once():
@@ -34,7 +39,7 @@ def test_a_hopeless_count_is_tried_once():
         tried.append(count)
         return {1: 1.0, 2: 30.0}[count]
 
-    assert fastest([1, 2], seconds) == 1
+    assert preferred([1, 2], seconds) == 1
     assert tried.count(2) == 1
 
 
