@@ -11,17 +11,15 @@ import dataclasses
 import json
 import os
 import statistics
-import time
-
-import numpy as np
 
 from samlib import paths
-from samlib.bench.answers import synchronise
+from samlib.bench.forward import prefilled, time_forward
 from samlib.bench.machine import device_words, machine
 from samlib.bench.model import load_model, model_identity
 from samlib.bench.packing import packing
 from samlib.bench.profiles import load_profile
 from samlib.bench.records import settings_key
+from samlib.bench.threads import settle_threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,33 +83,6 @@ def measure_cost(
     return CostCurve(**({"T_plain": curves["T"]} | curves), context=context, repeats=repeats, device=device)
 
 
-def prefilled(model, context):
-    """A TargetModel that holds `context` tokens (any tokens: a forward's cost does not depend on them)."""
-    import torch
-
-    from samlib.decoding import TargetModel
-
-    target = TargetModel(model)
-    with torch.inference_mode():
-        target.prefill(np.arange(context, dtype=np.int32) % model.config.vocab_size)
-    return target
-
-
-def time_forward(model, target, width):
-    """Seconds of one verification forward over `width` tokens (root included), rolled back afterwards."""
-    import torch
-
-    draft = _binary_tree(width - 1)
-    with torch.inference_mode():
-        synchronise(model)
-        start = time.perf_counter()
-        target.verify(0, draft)
-        synchronise(model)
-        elapsed = time.perf_counter() - start
-        target.keep([])
-    return elapsed
-
-
 def cached_cost(profile, model, *, progress=True):
     """The profile's CostCurve on this machine, from `runs/<profile>/cost.json`, or measured now and kept there."""
     path = paths.runs_dir(profile.name) / "cost.json"
@@ -133,8 +104,6 @@ def cached_cost(profile, model, *, progress=True):
 
 def main(arguments=None):
     """The command line: measure afresh, print a small table, then the JSON line."""
-    from samlib.bench.threads import settle_threads
-
     parser = argparse.ArgumentParser(prog="python -m samlib.bench.cost", description=__doc__.splitlines()[0])
     parser.add_argument("--profile", default="cpu")
     parser.add_argument("--context", type=int, help="tokens in the KV cache (default: the profile's)")
@@ -158,14 +127,6 @@ def main(arguments=None):
 
 def _settings(profile):
     return {"widths": profile.cost_widths, "context": profile.cost_context, "repeats": profile.cost_repeats}
-
-
-def _binary_tree(size):
-    """A draft of `size` tokens in which every node has up to two children."""
-    from samlib.automaton import Draft
-
-    tokens = np.arange(size, dtype=np.int32)
-    return Draft(tokens, (tokens - 2) // 2, "cost")
 
 
 def _interpolate(points, x):

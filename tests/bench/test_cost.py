@@ -5,7 +5,7 @@ import json
 import pytest
 
 from samlib import paths
-from samlib.bench import cost, load_model
+from samlib.bench import cost, forward, load_model
 from samlib.bench.cost import CostCurve, cached_cost, measure_cost
 from samlib.bench.profiles import load_profile
 
@@ -51,17 +51,17 @@ def test_every_width_is_timed_with_that_many_tokens_after_the_context(model):
 
 
 def test_the_cache_is_rolled_back_after_every_forward(model):
-    target = cost.prefilled(model, 50)
+    target = forward.prefilled(model, 50)
     for width in (1, 5, 61):
-        cost.time_forward(model, target, width)
+        forward.time_forward(model, target, width)
         assert target.num_cached == 50
 
 
 def test_the_draft_is_a_tree_whose_parents_come_first():
-    draft = cost._binary_tree(6)
+    draft = forward._binary_tree(6)
     assert draft.parents.tolist() == [-1, -1, 0, 0, 1, 1]
     assert not draft.is_chain
-    assert len(cost._binary_tree(0)) == 0
+    assert len(forward._binary_tree(0)) == 0
 
 
 def test_a_measured_curve_is_kept_and_measured_again_for_other_settings(model, tmp_path, monkeypatch):

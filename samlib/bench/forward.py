@@ -1,0 +1,42 @@
+"""One timed verification forward: what the cost curve and the choice of threads both measure."""
+
+import time
+
+import numpy as np
+
+from samlib.bench.answers import synchronise
+
+
+def prefilled(model, context):
+    """A TargetModel that holds `context` tokens (any tokens: a forward's cost does not depend on them)."""
+    import torch
+
+    from samlib.decoding import TargetModel
+
+    target = TargetModel(model)
+    with torch.inference_mode():
+        target.prefill(np.arange(context, dtype=np.int32) % model.config.vocab_size)
+    return target
+
+
+def time_forward(model, target, width):
+    """Seconds of one verification forward over `width` tokens (root included), rolled back afterwards."""
+    import torch
+
+    draft = _binary_tree(width - 1)
+    with torch.inference_mode():
+        synchronise(model)
+        start = time.perf_counter()
+        target.verify(0, draft)
+        synchronise(model)
+        elapsed = time.perf_counter() - start
+        target.keep([])
+    return elapsed
+
+
+def _binary_tree(size):
+    """A draft of `size` tokens in which every node has up to two children."""
+    from samlib.automaton import Draft
+
+    tokens = np.arange(size, dtype=np.int32)
+    return Draft(tokens, (tokens - 2) // 2, "cost")
