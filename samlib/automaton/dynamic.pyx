@@ -25,6 +25,7 @@ from samlib.automaton.growing cimport (
     growing_target,
 )
 from samlib.automaton.ids import MAX_TOKEN_ID, as_ids, check_draft_size
+from samlib.automaton.memory cimport grown, resize
 from samlib.automaton.occurrences cimport (
     LinkNode,
     occurrences_add,
@@ -111,18 +112,11 @@ cdef class DynamicAutomaton:
         return 0
 
     cdef int _reserve(self, int64_t wanted) except -1 nogil:
-        cdef int64_t capacity = self.capacity if self.capacity > 0 else 64
-        cdef void* moved
-        if wanted <= self.capacity:
-            return 0
-        while capacity < wanted:
-            capacity += capacity // 2
-        moved = realloc(self.text, <size_t>capacity * sizeof(int32_t))
-        if moved == NULL:
-            with gil:
-                raise MemoryError("the text of the suffix automaton does not fit in memory")
-        self.text = <int32_t*>moved
-        self.capacity = capacity
+        cdef int64_t capacity
+        if wanted > self.capacity:
+            capacity = grown(self.capacity, wanted)
+            resize(<void**>&self.text, capacity, sizeof(int32_t))
+            self.capacity = capacity
         return 0
 
     cdef int32_t match(self) noexcept nogil:
@@ -178,13 +172,8 @@ cdef class DynamicAutomaton:
     cdef int32_t _load_edges(self, int32_t state) except -1 nogil:
         """Copy the edges of a state into the scratch array; return how many."""
         cdef int32_t degree = self.automaton.states[state].degree
-        cdef void* moved
         if degree > self.edge_capacity:
-            moved = realloc(self.edges, 2 * <size_t>degree * sizeof(Edge))
-            if moved == NULL:
-                with gil:
-                    raise MemoryError
-            self.edges = <Edge*>moved
+            resize(<void**>&self.edges, 2 * <int64_t>degree, sizeof(Edge))
             self.edge_capacity = 2 * degree
         return growing_edges(&self.automaton, state, self.edges)
 

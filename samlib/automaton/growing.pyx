@@ -6,15 +6,13 @@ in a block that is hashed. No function here takes the GIL, except to raise.
 """
 
 from libc.stdint cimport uint32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
+
+from samlib.automaton.memory cimport grown, resize
 
 cdef enum:
     MAX_ID = 2147483647
-
-
-cdef int _raise_memory() except -1 with gil:
-    raise MemoryError("the suffix automaton does not fit in memory")
 
 
 cdef int _raise_too_large() except -1 with gil:
@@ -75,26 +73,17 @@ cdef inline void _init_state(
         self.last_end[state] = first_end
 
 
-cdef int _grow(void** array, int64_t capacity, size_t item) except -1 nogil:
-    cdef void* moved = realloc(array[0], <size_t>capacity * item)
-    if moved == NULL:
-        return _raise_memory()
-    array[0] = moved
-    return 0
-
-
 cdef int _reserve_states(Growing* self, int64_t wanted) except -1 nogil:
-    cdef int64_t capacity = self.state_capacity if self.state_capacity > 0 else 64
+    cdef int64_t capacity
     if wanted <= self.state_capacity:
         return 0
     if wanted > MAX_ID:
         return _raise_too_large()
-    while capacity < wanted:
-        capacity += capacity // 2
-    _grow(<void**>&self.states, capacity, sizeof(State))
+    capacity = grown(self.state_capacity, wanted)
+    resize(<void**>&self.states, capacity, sizeof(State))
     if self.counted:
-        _grow(<void**>&self.occurrences, capacity, sizeof(int32_t))
-        _grow(<void**>&self.last_end, capacity, sizeof(int32_t))
+        resize(<void**>&self.occurrences, capacity, sizeof(int32_t))
+        resize(<void**>&self.last_end, capacity, sizeof(int32_t))
     self.state_capacity = capacity
     return 0
 
@@ -111,8 +100,8 @@ cdef int _take_block(Growing* self, int log2_capacity, int32_t* out) except -1 n
     if self.num_slots + size > self.slot_capacity:
         if self.num_slots + size > MAX_ID:
             return _raise_too_large()
-        capacity = self.slot_capacity + self.slot_capacity // 2 + size + 64
-        _grow(<void**>&self.slots, capacity, sizeof(Edge))
+        capacity = grown(self.slot_capacity, self.num_slots + size)
+        resize(<void**>&self.slots, capacity, sizeof(Edge))
         self.slot_capacity = capacity
     out[0] = <int32_t>self.num_slots
     self.num_slots += size

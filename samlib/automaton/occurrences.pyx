@@ -6,7 +6,9 @@ Walking the links to the root instead would be quadratic on a repeated token. Th
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
+
+from samlib.automaton.memory cimport grown, resize
 
 cdef enum:
     NONE = -1
@@ -23,18 +25,11 @@ cdef void occurrences_free(Occurrences* self) noexcept nogil:
 
 cdef int occurrences_reserve(Occurrences* self, int64_t states) except -1 nogil:
     """Make room for `states` nodes."""
-    cdef int64_t capacity = self.capacity if self.capacity > 0 else 64
-    cdef void* moved
-    if states <= self.capacity:
-        return 0
-    while capacity < states:
-        capacity += capacity // 2
-    moved = realloc(self.nodes, <size_t>capacity * sizeof(LinkNode))
-    if moved == NULL:
-        with gil:
-            raise MemoryError("the occurrence counts do not fit in memory")
-    self.nodes = <LinkNode*>moved
-    self.capacity = capacity
+    cdef int64_t capacity
+    if states > self.capacity:
+        capacity = grown(self.capacity, states)
+        resize(<void**>&self.nodes, capacity, sizeof(LinkNode))
+        self.capacity = capacity
     return 0
 
 
