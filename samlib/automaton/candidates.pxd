@@ -3,13 +3,13 @@
 from libc.stdint cimport int32_t
 
 cdef struct Candidate:
-    int32_t count               # occurrences of the node
+    int32_t count               # occurrences of the draft-tree node
     int32_t order               # when it was found: the tie-breaker
     int32_t token
-    int32_t target              # the state that the node stands in
-    int32_t parent              # the tree's node above it, -1 for the root
-    int32_t edge                # static automaton: the edge that leads to it …
-    int32_t last_edge           # … and the end of its siblings
+    int32_t parent              # the draft-tree node above it, -1 for the root
+    int32_t state               # the state that it stands in; in a frozen index: the node …
+    int32_t edge                # … on which edge of that, …
+    int32_t depth               # … so many tokens down
 
 
 cdef inline bint candidate_better(const Candidate* a, const Candidate* b) noexcept nogil:

@@ -227,10 +227,10 @@ cdef class DynamicAutomaton:
         cdef int32_t size = 0
         cdef int32_t found = 0
         cdef int32_t node = 0
-        best.target = self.match()
+        best.state = self.match()
         best.parent = -1
         while True:
-            degree = self._load_edges(best.target)
+            degree = self._load_edges(best.state)
             moved = realloc(heap, <size_t>(size + degree + 1) * sizeof(Candidate))
             if moved == NULL:
                 free(heap)
@@ -257,10 +257,10 @@ cdef class DynamicAutomaton:
         item.count = occurrences_of(&self.occurrences, edge.target).count
         item.order = order
         item.token = edge.token
-        item.target = edge.target
+        item.state = edge.target
         item.parent = parent
-        item.edge = NONE
-        item.last_edge = NONE
+        item.edge = 0
+        item.depth = 0
         candidate_push(heap, size, item)
 
     def reset(self):

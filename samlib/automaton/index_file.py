@@ -23,10 +23,10 @@ import numpy as np
 from samlib.errors import IndexFormatError
 
 MAGIC = b"SAMINDEX"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<8sII16s")
 _ALIGNMENT = 64
-_DTYPES = {"<i4"}
+_DTYPES = {"<i4": 4, "<u2": 2}
 
 
 def _digest(data):
@@ -124,7 +124,7 @@ def _read_header(path, file, size):
 
 def _section(path, data, name, section, size):
     dtype, count = section["dtype"], int(np.prod(section["shape"], dtype=np.int64))
-    if dtype not in _DTYPES or section["offset"] + 4 * count > size:
+    if dtype not in _DTYPES or section["offset"] + _DTYPES[dtype] * count > size:
         raise IndexFormatError(f"{path}: section {name!r} does not fit the file: build the index again")
     array = np.frombuffer(data, dtype=dtype, count=count, offset=section["offset"])
     array.flags.writeable = False

@@ -12,11 +12,11 @@ cdef inline int64_t grown(int64_t capacity, int64_t wanted) noexcept nogil:
     return capacity
 
 
-cdef inline int resize(void** array, int64_t capacity, size_t item) except -1 nogil:
-    """Make room for `capacity` items of `item` bytes; MemoryError leaves the array as it was."""
+cdef inline int64_t resize(void** array, int64_t capacity, size_t item) except -1 nogil:
+    """Make room for `capacity` items of `item` bytes, and return it; MemoryError leaves the array as it was."""
     cdef void* moved = realloc(array[0], <size_t>capacity * item)
     if moved == NULL:
         with gil:
             raise MemoryError("the suffix automaton does not fit in memory")
     array[0] = moved
-    return 0
+    return capacity

@@ -2,43 +2,55 @@
 """The static suffix automaton: an immutable index over documents, and cursors that walk it.
 
 Paper: Section 3.2 (static corpus). Generalised: documents never run into each other, so neither does a match or a
-draft. The index is a set of flat arrays, in memory or mapped from a file.
+draft. The index is a set of flat arrays, in memory or mapped from a file: the compact suffix automaton of the documents.
 """
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 import numpy as np
 from tqdm import tqdm
 
-from samlib.automaton.candidates cimport Candidate, candidate_pop, candidate_push
+from samlib.automaton.candidates cimport Candidate
 from samlib.automaton.draft import Draft
-from samlib.automaton.growing cimport (
-    NONE,
-    ROOT,
-    Edge,
-    Growing,
-    growing_edges,
-    growing_extend,
-    growing_free,
-    growing_init,
+from samlib.automaton.free_memory import available_memory
+from samlib.automaton.freezing import Builder
+from samlib.automaton.frozen cimport (
+    NodeRecord,
+    copy_document,
+    document_end,
+    place_advance,
+    place_continuation,
+    place_frequent,
+    place_reset,
+    place_restore,
+    place_tree,
 )
 from samlib.automaton.ids import MAX_TOKEN_ID, as_ids, check_draft_size
 from samlib.automaton.index_file import read_index, write_index
 from samlib.errors import FingerprintError, IndexFormatError
 
-SECTIONS = (
-    "tokens", "document_ends", "link", "length", "count", "first", "latest", "edge_start", "edge_token", "edge_target",
-)
+MAX_TOKENS = 2**31 - 2      # text positions are 32-bit
+BUILD_BYTES = 60            # a token, at the peak of a build
+CHUNK = 1 << 20             # tokens between two looks at progress bar, memory and keyboard
 MAX_TREE = 1 << 20
 CHOICES = ("first", "latest", "frequent")
+# name of an array -> its dimensions and the types that it may have
+SECTIONS = {
+    "text": (1, ("<u2", "<i4")), "document_ends": (1, ("<i4",)), "nodes": (2, ("<i4",)),
+    "inner_token": (1, ("<u2", "<i4")), "inner_target": (1, ("<i4",)), "inner_length": (1, ("<u2", "<i4")),
+    "leaf_token": (1, ("<u2", "<i4")), "leaf_start": (1, ("<i4",)), "special_first": (1, ("<i4",)),
+    "special_latest": (1, ("<i4",)), "table_start": (1, ("<i4",)), "table": (1, ("<i4",)),
+}
 
 
 cdef class StaticAutomaton:
-    """An immutable suffix automaton over documents of token ids.
+    """An immutable suffix automaton over documents of token ids, with occurrence counts.
 
-    Made by `build` or `load`. Thread-safety: shared freely by threads; each has its own `cursor()`.
+    Made by `build` or `load`. On real text it takes 12 to 14 bytes a token, the text included, where all ids are below
+    65,536, and some 4 more otherwise; building takes at most 60 at its peak.
+
+    Thread-safety: shared freely by threads; each has its own `cursor()`. Processes that `load` one file share its pages.
     """
 
     def __init__(self):
@@ -48,19 +60,24 @@ cdef class StaticAutomaton:
     def build(documents, *, vocab_size=None, fingerprint=None, progress=False):
         """Index an iterable of documents, each a one-dimensional sequence of token ids. Time is linear in the tokens.
 
-        vocab_size: ids must lie below it (ValueError otherwise). fingerprint: a string that names the tokenizer.
-        Both are stored, and checked by `load`. progress: show a bar.
+        vocab_size: ids must lie below it. fingerprint: a string that names the tokenizer. Both are stored, and checked
+        by `load`. progress: show a bar.
+
+        Raises TypeError for ids that are not integers, ValueError for ids out of range and for a corpus of more than
+        2**31 - 2 tokens, MemoryError for one that would not fit: before it starts where the documents are a list or
+        a tuple, else when memory runs short.
         """
         if fingerprint is not None and not isinstance(fingerprint, str):
             raise TypeError(f"fingerprint must be a string, not {type(fingerprint).__name__}")
-        builder = _Builder()
-        for document in tqdm(documents, desc="static automaton", unit="document", disable=not progress):
-            if isinstance(document, int):
-                raise TypeError("documents must be an iterable of documents: wrap a single document in a list")
-            ids = as_ids(document)
-            if vocab_size is not None and ids.size and int(ids.max()) >= vocab_size:
-                raise ValueError(f"token id {int(ids.max())} is not below vocab_size={vocab_size}")
-            builder.add(ids)
+        total = _total_tokens(documents)
+        if total is not None:
+            _check_room(total)
+        builder = Builder()
+        with tqdm(total=total, desc="static automaton", unit="token", unit_scale=True, disable=not progress) as bar:
+            for document in documents:
+                if isinstance(document, int):
+                    raise TypeError("documents must be an iterable of documents: wrap a single document in a list")
+                _add_document(builder, _checked_ids(document, vocab_size), bar)
         return _from_arrays(builder.freeze(), vocab_size, fingerprint, None)
 
     @classmethod
@@ -79,7 +96,9 @@ cdef class StaticAutomaton:
         """Open an index file; with mmap its pages are read when needed and shared between processes.
 
         verify: read the whole file and check every section. Raises IndexFormatError for a damaged or foreign file,
-        FingerprintError where a given vocab_size or fingerprint differs from the file's.
+        FingerprintError where a given vocab_size or fingerprint differs from the file's. A mapped file must not be
+        cut short by others while it is open (saving anew is safe: it replaces the file); where that may happen, use
+        mmap=False.
         """
         arrays, header = read_index(path, mmap=mmap, verify=verify)
         for name, wanted in (("vocab_size", vocab_size), ("fingerprint", fingerprint)):
@@ -87,8 +106,6 @@ cdef class StaticAutomaton:
                 raise FingerprintError(
                     f"{path}: its {name} is {header[name]!r}, not {wanted!r}: build the index with this tokenizer"
                 )
-        if set(arrays) != set(SECTIONS):
-            raise IndexFormatError(f"{path}: sections are missing: build the index again")
         return _from_arrays(arrays, header["vocab_size"], header["fingerprint"], str(path))
 
     def cursor(self):
@@ -105,13 +122,23 @@ cdef class StaticAutomaton:
 
     @property
     def num_states(self):
-        """Number of states, the root included."""
-        return self.index.num_states
+        """Number of states that are stored, the root included: at most one a token, and one.
+
+        Those from which several tokens follow, or at which a document ends; a state that has just one continuation
+        lies inside an edge, and takes no memory.
+        """
+        return self.index.num_nodes
 
     @property
     def nbytes(self):
         """Bytes of all arrays, the text included."""
         return sum(array.nbytes for array in self.arrays.values())
+
+    def _check_invariants(self):
+        """Check the whole index against itself; raises AssertionError where it contradicts itself. For tests."""
+        from samlib.automaton.invariants import check_index
+
+        check_index(self.arrays)
 
     def __reduce__(self):
         if self.path is None:
@@ -123,332 +150,118 @@ def _load_pickled(path, vocab_size, fingerprint):
     return StaticAutomaton.load(path, vocab_size=vocab_size, fingerprint=fingerprint)
 
 
-cdef const int32_t* _pointer(const int32_t[::1] array) noexcept:
-    return &array[0] if array.shape[0] else NULL
+def _total_tokens(documents):
+    """Number of tokens of a list or tuple of sequences; None where that is not known beforehand."""
+    if isinstance(documents, (list, tuple)) and all(hasattr(document, "__len__") for document in documents):
+        return sum(map(len, documents))
+    return None
+
+
+def _check_room(int64_t num_tokens):
+    """ValueError or MemoryError where a corpus of this size cannot be built."""
+    if num_tokens > MAX_TOKENS:
+        raise ValueError(f"{num_tokens:,} tokens are more than {MAX_TOKENS:,}: split the corpus over several indexes")
+    free_bytes = available_memory()
+    if free_bytes is not None and num_tokens * BUILD_BYTES > free_bytes:
+        raise MemoryError(
+            f"building an index of {num_tokens:,} tokens takes {num_tokens * BUILD_BYTES / 1e9:.1f} GB of memory, of "
+            f"which {free_bytes / 1e9:.1f} GB are free: index fewer tokens, or split the corpus over several indexes"
+        )
+
+
+def _checked_ids(document, vocab_size):
+    ids = as_ids(document)
+    if vocab_size is not None and ids.size and int(ids.max()) >= vocab_size:
+        raise ValueError(f"token id {int(ids.max())} is not below vocab_size={vocab_size}")
+    return ids
+
+
+def _add_document(builder, ids, bar):
+    """Append a document in chunks; the automaton, which grows by half, must find room for that."""
+    builder.open()
+    for start in range(0, len(ids), CHUNK):
+        chunk = ids[start : start + CHUNK]
+        before, after = builder.num_tokens, builder.num_tokens + len(chunk)
+        if after > MAX_TOKENS:
+            raise ValueError(f"the corpus has more than {MAX_TOKENS:,} tokens: split it over several indexes")
+        if before // CHUNK != after // CHUNK or before == 0:
+            _check_growth(builder)
+        builder.extend(chunk)
+        bar.update(len(chunk))
+    builder.close()
+
+
+def _check_growth(builder):
+    free_bytes = available_memory()
+    if free_bytes is not None and builder.nbytes // 2 > free_bytes:
+        raise MemoryError(
+            f"memory runs short after {builder.num_tokens:,} tokens ({free_bytes / 1e9:.1f} GB are free): "
+            "index fewer tokens, or split the corpus over several indexes"
+        )
+
+
+cdef const void* _pointer(array) except? NULL:
+    """Where the array's entries are; NULL if it has none."""
+    cdef const unsigned char[::1] data
+    if array.size == 0:
+        return NULL
+    data = array.reshape(-1).view(np.uint8)
+    return &data[0]
 
 
 cdef StaticAutomaton _from_arrays(dict arrays, vocab_size, fingerprint, path):
+    """The automaton over these arrays; IndexFormatError where they do not fit each other."""
+    _check_sections(arrays, path)
     cdef StaticAutomaton self = StaticAutomaton.__new__(StaticAutomaton)
     self.arrays = {name: arrays[name] for name in SECTIONS}
     self.vocab_size = vocab_size
     self.fingerprint = fingerprint
     self.path = path
     cdef Index* index = &self.index
-    index.num_tokens = len(arrays["tokens"])
+    index.narrow = arrays["text"].itemsize == 2
+    index.short_labels = arrays["inner_length"].itemsize == 2
+    index.num_tokens = len(arrays["text"])
     index.num_documents = len(arrays["document_ends"])
-    index.num_states = len(arrays["link"])
-    index.num_edges = len(arrays["edge_token"])
-    if (
-        {len(arrays[name]) for name in ("link", "length", "count", "first", "latest")} != {index.num_states}
-        or index.num_states < 1
-        or len(arrays["edge_start"]) != index.num_states + 1
-        or len(arrays["edge_target"]) != index.num_edges
-    ):
-        raise IndexFormatError(f"{path}: its sections do not fit each other: build the index again")
-    index.tokens = _pointer(arrays["tokens"])
-    index.document_ends = _pointer(arrays["document_ends"])
-    index.link = _pointer(arrays["link"])
-    index.length = _pointer(arrays["length"])
-    index.count = _pointer(arrays["count"])
-    index.first = _pointer(arrays["first"])
-    index.latest = _pointer(arrays["latest"])
-    index.edge_start = _pointer(arrays["edge_start"])
-    index.edge_token = _pointer(arrays["edge_token"])
-    index.edge_target = _pointer(arrays["edge_target"])
+    index.num_nodes = len(arrays["nodes"]) - 1
+    index.num_inner = len(arrays["inner_target"])
+    index.num_leaves = len(arrays["leaf_start"])
+    index.num_special = len(arrays["special_first"])
+    index.num_table = len(arrays["table"])
+    index.text = _pointer(arrays["text"])
+    index.document_ends = <const int32_t*>_pointer(arrays["document_ends"])
+    index.nodes = <const NodeRecord*>_pointer(arrays["nodes"])
+    index.inner_token = _pointer(arrays["inner_token"])
+    index.inner_target = <const int32_t*>_pointer(arrays["inner_target"])
+    index.inner_length = _pointer(arrays["inner_length"])
+    index.leaf_token = _pointer(arrays["leaf_token"])
+    index.leaf_start = <const int32_t*>_pointer(arrays["leaf_start"])
+    index.special_first = <const int32_t*>_pointer(arrays["special_first"])
+    index.special_latest = <const int32_t*>_pointer(arrays["special_latest"])
+    index.table_start = <const int32_t*>_pointer(arrays["table_start"])
+    index.table = <const int32_t*>_pointer(arrays["table"])
     return self
 
 
-cdef class _Builder:
-    """Grows an automaton document by document, then freezes it into flat arrays."""
-
-    cdef Growing growing
-    cdef list documents
-    cdef int64_t size
-
-    def __cinit__(self):
-        growing_init(&self.growing, counted=True)
-        self.documents = []
-        self.size = 0
-
-    def __dealloc__(self):
-        growing_free(&self.growing)
-
-    def add(self, const int32_t[::1] ids):
-        self.growing.last = ROOT
-        if ids.shape[0]:
-            with nogil:
-                growing_extend(&self.growing, &ids[0], ids.shape[0], self.size)
-        self.documents.append(np.array(ids))  # a copy: the caller may reuse the buffer
-        self.size += ids.shape[0]
-
-    def freeze(self):
-        """The arrays of the index; see static.pxd for what each holds."""
-        cdef int64_t n = self.growing.num_states
-        arrays = {
-            "tokens": np.concatenate([np.empty(0, np.int32), *self.documents]),
-            "document_ends": np.cumsum([len(d) for d in self.documents], dtype=np.int64).astype(np.int32),
-            "link": np.empty(n, np.int32),
-            "length": np.empty(n, np.int32),
-            "count": np.empty(n, np.int32),
-            "first": np.zeros(n, np.int32),
-            "latest": np.zeros(n, np.int32),
-        }
-        cdef int32_t[::1] link = arrays["link"]
-        cdef int32_t[::1] length = arrays["length"]
-        cdef int64_t state
-        for state in range(n):
-            link[state] = self.growing.states[state].link
-            length[state] = self.growing.states[state].length
-        self._sum_along_links(np.argsort(arrays["length"], kind="stable").astype(np.int32))
-        arrays["count"][:] = <int32_t[:n]>self.growing.occurrences
-        self._freeze_edges(arrays)
-        return arrays
-
-    cdef _sum_along_links(self, const int32_t[::1] by_length):
-        """Occurrences and last ends of a state are those of the states that link to it, and its own."""
-        cdef Growing* g = &self.growing
-        cdef int64_t i
-        cdef int32_t state, link
-        for i in range(by_length.shape[0] - 1, 0, -1):
-            state = by_length[i]
-            link = g.states[state].link
-            g.occurrences[link] += g.occurrences[state]
-            g.last_end[link] = max(g.last_end[link], g.last_end[state])
-
-    cdef _freeze_edges(self, dict arrays):
-        cdef Growing* g = &self.growing
-        cdef int64_t n = g.num_states
-        cdef int64_t total = 0
-        cdef int64_t state
-        for state in range(n):
-            total += _stored_edges(g.states[state].degree)
-        if total > 2147483647:
-            raise ValueError("the corpus is too large for 32-bit edge ids: split it over several indexes")
-        arrays["edge_start"] = np.empty(n + 1, np.int32)
-        arrays["edge_token"] = np.empty(total, np.int32)
-        arrays["edge_target"] = np.empty(total, np.int32)
-        cdef int32_t[::1] start = arrays["edge_start"]
-        cdef int32_t[::1] first = arrays["first"]
-        cdef int32_t[::1] latest = arrays["latest"]
-        cdef int64_t filled = 0
-        for state in range(n):
-            start[state] = <int32_t>filled
-            filled = self._freeze_state(<int32_t>state, filled, arrays["edge_token"], arrays["edge_target"])
-            self._continuations(
-                start[state], g.states[state].degree, arrays["edge_target"], &first[state], &latest[state]
-            )
-        start[n] = <int32_t>filled
-
-    cdef int64_t _freeze_state(self, int32_t state, int64_t at, int32_t[::1] token, int32_t[::1] target) except -1:
-        """Write the edges of a state, the most frequent first, and a copy by token if they are many."""
-        cdef int32_t degree = self.growing.states[state].degree
-        cdef int64_t i
-        cdef Edge* edges = <Edge*>malloc(max(degree, 1) * sizeof(Edge))
-        if edges == NULL:
-            raise MemoryError
-        growing_edges(&self.growing, state, edges)
-        if degree > LINEAR_LIMIT:
-            order = sorted(range(degree), key=lambda i: edges[i].token)
-            for i in range(degree):
-                token[at + degree + i] = edges[<int64_t>order[i]].token
-                target[at + degree + i] = edges[<int64_t>order[i]].target
-            order.sort(key=lambda i: -self.growing.occurrences[edges[i].target])
-            for i in range(degree):
-                token[at + i] = edges[<int64_t>order[i]].token
-                target[at + i] = edges[<int64_t>order[i]].target
-        else:
-            _sort_by_count(edges, degree, self.growing.occurrences)
-            for i in range(degree):
-                token[at + i] = edges[i].token
-                target[at + i] = edges[i].target
-        free(edges)
-        return at + _stored_edges(degree)
-
-    cdef int _continuations(
-        self, int64_t at, int32_t degree, int32_t[::1] target, int32_t* first, int32_t* latest
-    ) except -1:
-        """Where the earliest and the last occurrence that have a continuation continue."""
-        cdef Growing* g = &self.growing
-        cdef int64_t i
-        for i in range(at, at + degree):
-            if i == at or g.states[target[i]].first_end < first[0]:
-                first[0] = g.states[target[i]].first_end
-            if i == at or g.last_end[target[i]] > latest[0]:
-                latest[0] = g.last_end[target[i]]
-        return 0
-
-
-cdef inline int64_t _stored_edges(int32_t degree) noexcept nogil:
-    return 2 * <int64_t>degree if degree > LINEAR_LIMIT else degree
-
-
-cdef void _sort_by_count(Edge* edges, int32_t n, const int32_t* count) noexcept nogil:
-    """Insertion sort: the most frequent first, ties by token."""
-    cdef int32_t i, j
-    cdef Edge edge
-    for i in range(1, n):
-        edge = edges[i]
-        j = i
-        while j > 0 and _before(&edge, &edges[j - 1], count):
-            edges[j] = edges[j - 1]
-            j -= 1
-        edges[j] = edge
-
-
-cdef inline bint _before(const Edge* a, const Edge* b, const int32_t* count) noexcept nogil:
-    if count[a.target] != count[b.target]:
-        return count[a.target] > count[b.target]
-    return a.token < b.token
-
-
-# --- reading the frozen index. Every id that comes out of an array is checked before it is used, since an index that
-# was opened without `verify` may be damaged; -1 stands for "damaged".
-
-
-cdef inline int32_t _degree(const Index* index, int32_t state, int32_t* start) noexcept nogil:
-    """Number of edges of `state`, and where they start; -1 if damaged."""
-    cdef int32_t begin = index.edge_start[state]
-    cdef int32_t end = index.edge_start[state + 1]
-    if begin < 0 or end < begin or end > index.num_edges:
-        return -1
-    start[0] = begin
-    return (end - begin) // 2 if end - begin > LINEAR_LIMIT else end - begin
-
-
-cdef inline int32_t _search(const Index* index, int32_t start, int32_t degree, int32_t token) noexcept nogil:
-    """The edge of `token` among `degree` edges sorted by token from `start`, or -1."""
-    cdef int32_t low = start
-    cdef int32_t high = start + degree
-    cdef int32_t middle
-    while low < high:
-        middle = low + (high - low) // 2
-        if index.edge_token[middle] < token:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < start + degree and index.edge_token[low] == token else -1
-
-
-cdef inline int _follow(const Index* index, int32_t state, int32_t token, int32_t* target) noexcept nogil:
-    """1 and the target if `state` has an edge of `token`, 0 if not, -1 if damaged."""
-    cdef int32_t start = 0
-    cdef int32_t degree = _degree(index, state, &start)
-    cdef int32_t edge = -1
-    cdef int32_t i
-    if degree > LINEAR_LIMIT:
-        edge = _search(index, start + degree, degree, token)
-    else:
-        for i in range(start, start + degree):
-            if index.edge_token[i] == token:
-                edge = i
-                break
-    if edge < 0:
-        return -1 if degree < 0 else 0
-    target[0] = index.edge_target[edge]
-    return 1 if 0 <= target[0] < index.num_states else -1
-
-
-cdef inline int _shorten(const Index* index, int32_t* state, int32_t* length) noexcept nogil:
-    """Follow the suffix link; -1 if damaged. Lengths must fall, so that no cycle can hold the caller."""
-    cdef int32_t link = index.link[state[0]]
-    if link < 0 or link >= index.num_states or index.length[link] >= index.length[state[0]] or index.length[link] < 0:
-        return -1
-    state[0] = link
-    length[0] = index.length[link]
-    return 0
-
-
-cdef int _step(const Index* index, int32_t* state, int32_t* length, int32_t token) noexcept nogil:
-    """Move to the longest suffix of (match + token) that is in the index and goes on there; -1 if damaged."""
-    cdef int32_t target = 0
-    cdef int32_t start = 0
-    cdef int32_t degree
-    cdef int found
-    while True:
-        found = _follow(index, state[0], token, &target)
-        if found < 0:
-            return -1
-        if found:
-            state[0] = target
-            length[0] += 1
-            break
-        if state[0] == ROOT:
-            return 0
-        if _shorten(index, state, length) < 0:
-            return -1
-    while state[0] != ROOT:
-        degree = _degree(index, state[0], &start)
-        if degree < 0:
-            return -1
-        if degree > 0:
-            break
-        if _shorten(index, state, length) < 0:
-            return -1
-    return 0
-
-
-cdef int32_t _document_end(const Index* index, int32_t position) noexcept nogil:
-    """The end of the document that holds `position`; `position` itself if the index is damaged."""
-    cdef int32_t low = 0
-    cdef int32_t high = index.num_documents
-    cdef int32_t middle
-    while low < high:
-        middle = low + (high - low) // 2
-        if index.document_ends[middle] <= position:
-            low = middle + 1
-        else:
-            high = middle
-    if low == index.num_documents or index.document_ends[low] > index.num_tokens:
-        return position
-    return index.document_ends[low]
-
-
-cdef int _offer(
-    const Index* index, Candidate* heap, int32_t* size, int32_t* found, int32_t edge, int32_t last_edge, int32_t parent
-) noexcept nogil:
-    """Put the node behind `edge` on the heap; -1 if damaged."""
-    cdef Candidate item
-    cdef int32_t target = index.edge_target[edge]
-    if target < 0 or target >= index.num_states:
-        return -1
-    item.count = index.count[target]
-    item.order = found[0]
-    item.token = index.edge_token[edge]
-    item.target = target
-    item.edge = edge
-    item.last_edge = last_edge
-    item.parent = parent
-    candidate_push(heap, size[0], item)
-    size[0] += 1
-    found[0] += 1
-    return 0
-
-
-cdef int32_t _grow_tree(
-    const Index* index, int32_t state, int32_t n, Candidate* heap, int32_t* tokens, int32_t* parents
-) noexcept nogil:
-    """Best-first: take the most frequent node known, then offer its next sibling and its first child."""
-    cdef int32_t start = 0
-    cdef int32_t size = 0
-    cdef int32_t found = 0
-    cdef int32_t node = 0
-    cdef int32_t degree = _degree(index, state, &start)
-    cdef Candidate best
-    if degree < 0 or (degree and _offer(index, heap, &size, &found, start, start + degree, -1) < 0):
-        return -1
-    while size and node < n:
-        best = candidate_pop(heap, size)
-        size -= 1
-        tokens[node] = best.token
-        parents[node] = best.parent
-        if best.edge + 1 < best.last_edge:
-            if _offer(index, heap, &size, &found, best.edge + 1, best.last_edge, best.parent) < 0:
-                return -1
-        degree = _degree(index, best.target, &start)
-        if degree < 0 or (degree and _offer(index, heap, &size, &found, start, start + degree, node) < 0):
-            return -1
-        node += 1
-    return node
+def _check_sections(arrays, path):
+    """IndexFormatError unless the arrays are those of an index, and of sizes that fit each other."""
+    size = {name: len(array) for name, array in arrays.items()}
+    fits = set(arrays) == set(SECTIONS) and all(
+        arrays[name].ndim == dimensions and arrays[name].dtype.str in types
+        for name, (dimensions, types) in SECTIONS.items()
+    )
+    fits = fits and (
+        arrays["nodes"].shape[1] * 4 == sizeof(NodeRecord)
+        and 1 <= size["special_first"] < size["nodes"]
+        and size["inner_token"] == size["inner_target"] == size["inner_length"]
+        and size["leaf_token"] == size["leaf_start"]
+        and size["special_first"] == size["special_latest"] == size["table_start"] - 1
+        and size["text"] <= MAX_TOKEN_ID
+    )
+    if not fits:
+        raise IndexFormatError(f"{path}: its sections do not fit each other: build the index again")
+    widths = {arrays[name].itemsize for name in ("text", "inner_token", "leaf_token")}
+    if len(widths) > 1:
+        raise IndexFormatError(f"{path}: its sections do not fit each other: build the index again")
 
 
 cdef int _raise_damaged() except -1 with gil:
@@ -463,8 +276,7 @@ cdef class Cursor:
 
     def __cinit__(self, StaticAutomaton automaton not None):
         self.automaton = automaton
-        self.state = ROOT
-        self.length = 0
+        place_reset(&self.place)
 
     def advance(self, tokens):
         """Tell the cursor the next token id, or a one-dimensional sequence of ids; amortised O(1) a token.
@@ -483,104 +295,84 @@ cdef class Cursor:
                 self.step(&ids[0], ids.shape[0])
 
     cdef int step(self, const int32_t* tokens, int64_t n) except -1 nogil:
-        cdef int64_t i
-        for i in range(n):
-            if _step(&self.automaton.index, &self.state, &self.length, tokens[i]) < 0:
-                return _raise_damaged()
+        if place_advance(&self.automaton.index, &self.place, tokens, n) < 0:
+            return _raise_damaged()
         return 0
 
     @property
     def match_length(self):
         """Length of the longest suffix of the tokens so far that has a continuation inside some document."""
-        return self.length
+        return self.place.length
 
     def draft(self, n, *, choice="first"):
         """What follows the match, as an int32 array of at most n tokens; it ends where the document ends.
 
         choice: "first" and "latest" copy from the earliest and the last occurrence that has a continuation;
-        "frequent" takes the most frequent continuation, token by token.
+        "frequent" takes the most frequent continuation, token by token, the smaller id where two are equal.
+
+        Raises ValueError for a negative n or an unknown choice, IndexFormatError where the file turns out damaged.
         """
-        cdef int64_t wanted = check_draft_size(n)
+        cdef int64_t wanted = min(check_draft_size(n), len(self.automaton))
         if choice not in CHOICES:
             raise ValueError(f"choice={choice!r} is none of {', '.join(CHOICES)}")
-        if choice == "frequent":
-            return self._frequent(wanted)
-        cdef Index* index = &self.automaton.index
-        if self.length == 0 or wanted == 0:
-            return np.empty(0, dtype=np.int32)
-        cdef int32_t start = index.first[self.state] if choice == "first" else index.latest[self.state]
-        drafted = np.empty(min(wanted, index.num_tokens), dtype=np.int32)
-        cdef int32_t[::1] out = drafted
-        return drafted[: self._copy(start, &out[0], out.shape[0])]
+        cdef int32_t[::1] out
+        cdef int64_t found
+        drafted = np.empty(wanted, dtype=np.int32)
+        if self.place.length == 0 or wanted == 0:
+            return drafted[:0]
+        out = drafted
+        if choice != "frequent":
+            return drafted[: self.copy(choice == "latest", &out[0], wanted)]
+        found = place_frequent(&self.automaton.index, &self.place, &out[0], wanted)
+        if found < 0:
+            _raise_damaged()
+        return drafted[:found]
 
-    cdef int32_t _copy(self, int32_t start, int32_t* out, int32_t n) except -1 nogil:
-        """Copy at most n tokens from `start` to the end of its document; return how many."""
+    cdef int64_t copy(self, bint latest, int32_t* out, int64_t n) except -1 nogil:
+        """Copy at most n tokens that follow the match into `out`; return how many."""
         cdef Index* index = &self.automaton.index
-        if start < 0 or start >= index.num_tokens:
-            return _raise_damaged()
-        n = min(n, _document_end(index, start) - start)
-        memcpy(out, index.tokens + start, n * sizeof(int32_t))
-        return n
-
-    cdef int32_t copy_first(self, int32_t* out, int32_t n) except -1 nogil:
-        """As draft(n, choice="first"), into `out`."""
-        if self.length == 0 or n == 0:
+        cdef int64_t start, end
+        if self.place.length == 0:
             return 0
-        return self._copy(self.automaton.index.first[self.state], out, n)
-
-    def _frequent(self, int64_t n):
-        cdef Index* index = &self.automaton.index
-        cdef int32_t state = self.state
-        cdef int32_t start = 0
-        cdef int32_t degree
-        drafted = []
-        while self.length and len(drafted) < n:
-            degree = _degree(index, state, &start)
-            if degree < 0:
-                _raise_damaged()
-            if degree == 0:
-                break
-            drafted.append(index.edge_token[start])
-            state = index.edge_target[start]
-            if state < 0 or state >= index.num_states:
-                _raise_damaged()
-        return np.array(drafted, dtype=np.int32)
+        start = place_continuation(index, &self.place, latest)
+        end = document_end(index, start)
+        if end < 0:
+            return _raise_damaged()
+        return copy_document(index, start, out, min(n, end - start))
 
     def draft_tree(self, n):
         """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first."""
         cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
-        if self.length == 0:
+        if self.place.length == 0:
             wanted = 0
         tokens = np.empty(wanted, dtype=np.int32)
         parents = np.empty(wanted, dtype=np.int32)
         if wanted == 0:
-            return Draft(tokens, parents, "static", self.length)
+            return Draft(tokens, parents, "static", self.place.length)
         cdef int32_t[::1] token = tokens
         cdef int32_t[::1] parent = parents
         cdef Candidate* heap = <Candidate*>malloc((<size_t>wanted + 2) * sizeof(Candidate))
         if heap == NULL:
-            raise MemoryError
+            raise MemoryError("the draft tree does not fit in memory")
         cdef int32_t found
         with nogil:
-            found = _grow_tree(&self.automaton.index, self.state, wanted, heap, &token[0], &parent[0])
+            found = place_tree(&self.automaton.index, &self.place, wanted, heap, &token[0], &parent[0])
             free(heap)
         if found < 0:
             _raise_damaged()
-        return Draft(tokens[:found], parents[:found], "static", self.length)
+        return Draft(tokens[:found], parents[:found], "static", self.place.length)
 
     def reset(self):
         """Back to before any token."""
-        self.state = ROOT
-        self.length = 0
+        place_reset(&self.place)
 
     def __reduce__(self):
-        return _restore_cursor, (self.automaton, self.state, self.length)
+        place = (self.place.node, self.place.edge, self.place.depth, self.place.length)
+        return _restore_cursor, (self.automaton, *place)
 
 
-def _restore_cursor(StaticAutomaton automaton, int32_t state, int32_t length):
+def _restore_cursor(StaticAutomaton automaton, int32_t node, int32_t edge, int32_t depth, int32_t length):
     cdef Cursor cursor = automaton.cursor()
-    if state < 0 or state >= automaton.index.num_states:
+    if place_restore(&automaton.index, &cursor.place, node, edge, depth, length) < 0:
         raise IndexFormatError("the cursor belongs to another index")
-    cursor.state = state
-    cursor.length = length
     return cursor

@@ -48,7 +48,7 @@ cdef class _Retrieval:
     def select(self):
         """(source, match length) of the retrieval that is to draft, or None if the match is too short."""
         cdef int64_t dynamic = self.dynamic.automaton.states[self.dynamic.match()].length
-        cdef int64_t static = 0 if self.cursor is None else self.cursor.length
+        cdef int64_t static = 0 if self.cursor is None else self.cursor.place.length
         if static == 0 or dynamic >= static - self.l_bias:
             return ("dynamic", dynamic) if dynamic >= self.l_threshold else None
         return ("static", static) if static - self.l_bias >= self.l_threshold else None
@@ -61,7 +61,7 @@ cdef class _Retrieval:
         if n == 0:
             return tokens
         if source == "static":
-            return tokens[: self.cursor.copy_first(&out[0], n)]
+            return tokens[: self.cursor.copy(False, &out[0], n)]
         state = self.dynamic.match()
         self.dynamic.copy_after(self.dynamic.automaton.states[state].first_end + 1, &out[0], n)
         return tokens

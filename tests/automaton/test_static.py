@@ -431,7 +431,7 @@ def test_one_token_for_long_builds_in_linear_space(size):
     cursor = index.cursor()
     cursor.advance(np.zeros(size // 2, dtype=np.int32))
     assert cursor.match_length == size // 2
-    assert index.num_states == size + 1
+    assert index.num_states <= size + 1
     assert index.nbytes < 60 * size
     tree = cursor.draft_tree(20)
     assert (tree.tokens.tolist(), tree.parents.tolist()) == ([0] * 20, list(range(-1, 19)))
