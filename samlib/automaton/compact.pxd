@@ -21,7 +21,8 @@ cdef struct Edge:
 cdef struct Node:
     int32_t length              # length of the longest string of the class
     int32_t link                # suffix link; NONE for the root
-    int32_t degree              # number of outgoing edges
+    int32_t degree              # number of outgoing edges …
+    int32_t num_inner           # … of which so many lead to a node
     int32_t head                # where its block starts in `slots`; the block's size follows from the degree
     int32_t ending              # its Ending: NONE unless documents end in the class
 
@@ -50,8 +51,11 @@ cdef struct Compact:
     int32_t base                # the longest suffix of the open document that stood somewhere before is: `base` …
     int32_t depth               # … and the last `depth` tokens of the text, which lie on …
     int64_t edge                # … this edge of it, if depth > 0
+    int32_t one_token[32]       # the nodes of the tokens that come next, …
+    int32_t two_tokens[32]      # … and of the pairs that end with them; only to load memory ahead
 
 cdef int compact_init(Compact* self) except -1 nogil
+cdef int compact_reserve(Compact* self, int64_t num_tokens) except -1 nogil
 cdef void compact_free(Compact* self) noexcept nogil
 cdef int compact_open(Compact* self) except -1 nogil
 cdef int compact_extend(Compact* self, const int32_t* tokens, int64_t n) except -1 nogil

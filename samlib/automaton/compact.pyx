@@ -10,11 +10,13 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from samlib.automaton.memory cimport grown, resize
+from samlib.automaton.memory cimport ceil_log2, grown, prefetch, resize
 
 cdef enum:
     SCAN_LIMIT = 16             # blocks up to this many edges are scanned in order, larger ones are hashed
     MAX_ID = 2147483647
+    AHEAD = 4                   # so many tokens ahead, memory is asked for
+    RING = 31
     UNSEEN = -2                 # neither a node nor LEAF
 
 
@@ -37,10 +39,20 @@ cdef int compact_init(Compact* self) except -1 nogil:
     self.num_documents = self.document_capacity = 0
     for i in range(40):
         self.free_blocks[i] = NONE
+    for i in range(32):
+        self.one_token[i] = self.two_tokens[i] = ROOT
     self.base = ROOT
     self.depth = 0
     self.edge = NONE
     _new_node(self, 0, NONE)
+    return 0
+
+
+cdef int compact_reserve(Compact* self, int64_t num_tokens) except -1 nogil:
+    """Reserve room for so many tokens of real text: arrays that do not move keep their huge pages."""
+    self.text_capacity = resize(<void**>&self.text, num_tokens + 64, sizeof(int32_t))
+    self.node_capacity = resize(<void**>&self.nodes, num_tokens // 4 + 64, sizeof(Node))
+    self.slot_capacity = resize(<void**>&self.slots, 3 * (num_tokens // 2) + 64, sizeof(Edge))
     return 0
 
 
@@ -53,12 +65,12 @@ cdef void compact_free(Compact* self) noexcept nogil:
 
 
 cdef int64_t compact_nbytes(const Compact* self) noexcept nogil:
-    """Bytes reserved."""
+    """Bytes in use; what is reserved beyond takes no memory before it is touched."""
     return (
-        self.node_capacity * <int64_t>sizeof(Node)
-        + self.slot_capacity * <int64_t>sizeof(Edge)
-        + self.ending_capacity * <int64_t>sizeof(Ending)
-        + (self.text_capacity + self.document_capacity) * <int64_t>sizeof(int32_t)
+        self.num_nodes * <int64_t>sizeof(Node)
+        + self.num_slots * <int64_t>sizeof(Edge)
+        + self.num_endings * <int64_t>sizeof(Ending)
+        + (self.size + self.num_documents) * <int64_t>sizeof(int32_t)
     )
 
 
@@ -75,19 +87,18 @@ cdef int32_t _new_node(Compact* self, int32_t length, int32_t link) except -2 no
     node.length = length
     node.link = link
     node.degree = 0
-    node.head = NONE
+    node.num_inner = 0
+    node.head = 0
     node.ending = NONE
     self.num_nodes += 1
     return <int32_t>(self.num_nodes - 1)
 
 
 cdef inline int _log2_size(int32_t degree) noexcept nogil:
-    """log2 of the block size for this many edges; a hashed block is at most half full."""
-    cdef int log2_size = 1
-    cdef int64_t wanted = degree if degree <= SCAN_LIMIT else 2 * <int64_t>degree
-    while ((<int64_t>1) << log2_size) < wanted:
-        log2_size += 1
-    return log2_size
+    """log2 of the block size for this many edges (> 0); a hashed block is at most two thirds full."""
+    if degree <= 2:
+        return 1
+    return ceil_log2(degree if degree <= SCAN_LIMIT else degree + <int64_t>degree // 2)
 
 
 cdef int64_t compact_block_size(int32_t degree) noexcept nogil:
@@ -239,20 +250,28 @@ cdef inline bint _drop_first(Compact* self) noexcept nogil:
     return True
 
 
+cdef inline void _end_edge_at(Compact* self, int32_t node) noexcept nogil:
+    """Let the active edge end at `node`, where the active suffix ends."""
+    cdef Edge* edge = &self.slots[self.edge]
+    self.nodes[self.base].num_inner += edge.target == LEAF
+    edge.target = node
+    edge.length = self.depth
+
+
 cdef int32_t _split_edge(Compact* self) except -2 nogil:
     """Make a node of the place where the active suffix ends inside an edge."""
     cdef int32_t node = _new_node(self, self.nodes[self.base].length + self.depth, NONE)
     cdef Edge* edge = &self.slots[self.edge]
     cdef Edge rest = edge[0]
+    _end_edge_at(self, node)
     rest.start += self.depth
-    edge.target = node
-    edge.length = self.depth
-    if rest.start == _label_end(self, &rest):           # the very end of an earlier document
+    if rest.target != LEAF:
+        rest.length -= self.depth
+        self.nodes[node].num_inner = 1
+    elif rest.start == self.document_ends[rest.length]:     # the very end of an earlier document
         _record_ending(self, node, 1, rest.start, rest.start)
         return node
     rest.token = self.text[rest.start]
-    if rest.target != LEAF:
-        rest.length -= self.depth
     _add_edge(self, node, rest)
     return node
 
@@ -269,6 +288,7 @@ cdef int _branch(Compact* self, int32_t token) except -1 nogil:
     cdef Edge* edge
     cdef int64_t at
     while True:
+        prefetch(&self.nodes[max(self.nodes[self.base].link, 0)])      # where _drop_first goes
         if self.depth == 0:
             if token != NONE:
                 self.edge = _find(self, self.base, token)
@@ -281,8 +301,7 @@ cdef int _branch(Compact* self, int32_t token) except -1 nogil:
             if at < _label_end(self, edge) and self.text[at] == token:
                 break
             if edge.target == split_from:               # of the class of the last split: it joins that node
-                edge.target = previous
-                edge.length = self.depth
+                _end_edge_at(self, previous)
                 if _drop_first(self):
                     continue
                 return 0
@@ -314,6 +333,7 @@ cdef int32_t _clone(Compact* self, int32_t node, int32_t length) except -2 nogil
         memcpy(self.slots + block, self.slots + n.head, compact_block_size(n.degree) * sizeof(Edge))
         self.nodes[clone].head = <int32_t>block
         self.nodes[clone].degree = n.degree
+        self.nodes[clone].num_inner = n.num_inner
     if self.nodes[node].ending != NONE:
         ending = self.endings[self.nodes[node].ending]
         _record_ending(self, clone, ending.count, ending.first, ending.latest)
@@ -368,6 +388,43 @@ cdef int compact_open(Compact* self) except -1 nogil:
     return 0
 
 
+cdef inline int64_t _likely_slot(const Compact* self, int32_t node, int32_t token) noexcept nogil:
+    """Where `_find` begins to look."""
+    cdef const Node* n = &self.nodes[node]
+    cdef uint32_t h
+    if n.degree <= SCAN_LIMIT:
+        return n.head
+    h = (<uint32_t>token) * <uint32_t>2654435769
+    return n.head + ((h ^ (h >> 15)) & (((<int64_t>1) << _log2_size(n.degree)) - 1))
+
+
+cdef inline int32_t _child(const Compact* self, int32_t node, int32_t token) noexcept nogil:
+    """The node one token below `node`; the root if there is none."""
+    cdef int64_t edge = _find(self, node, token)
+    if edge == NONE or self.slots[edge].target == LEAF or self.slots[edge].length != 1:
+        return ROOT
+    return self.slots[edge].target
+
+
+cdef inline void _look_ahead(Compact* self, const int32_t* tokens, int64_t i) noexcept nogil:
+    """Start to load what short contexts will ask for: the text is known before its tokens are appended.
+
+    Most searches end in the blocks of one-token and two-token strings, which are too many for any cache. The nodes of
+    the strings that end at a token are found step by step, each step when the memory that it reads has arrived.
+    """
+    cdef int64_t one = i + 3 * AHEAD
+    cdef int64_t two = i + AHEAD
+    prefetch(&self.slots[_likely_slot(self, ROOT, tokens[i + 4 * AHEAD])])
+    self.one_token[one & RING] = _child(self, ROOT, tokens[one])
+    prefetch(&self.nodes[self.one_token[one & RING]])
+    one -= AHEAD
+    prefetch(&self.slots[_likely_slot(self, self.one_token[one & RING], tokens[one + 1])])
+    self.two_tokens[two & RING] = _child(self, self.one_token[(two - 1) & RING], tokens[two])
+    prefetch(&self.nodes[self.two_tokens[two & RING]])
+    two -= AHEAD // 2
+    prefetch(&self.slots[_likely_slot(self, self.two_tokens[two & RING], tokens[two + 1])])
+
+
 cdef int compact_extend(Compact* self, const int32_t* tokens, int64_t n) except -1 nogil:
     """Append n tokens to the open document."""
     cdef int64_t i
@@ -377,6 +434,8 @@ cdef int compact_extend(Compact* self, const int32_t* tokens, int64_t n) except 
         self.text_capacity = resize(<void**>&self.text, grown(self.text_capacity, self.size + n), sizeof(int32_t))
     memcpy(self.text + self.size, tokens, n * sizeof(int32_t))
     for i in range(n):
+        if i + 4 * AHEAD < n:
+            _look_ahead(self, tokens, i)
         _append(self, tokens[i])
     return 0
 

@@ -1,8 +1,10 @@
 # cython: cdivision=True
 """From documents to the flat arrays of a frozen index: build the compact automaton, count, number, sort, write."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
 from libc.stdlib cimport free, qsort
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -21,23 +23,38 @@ from samlib.automaton.compact cimport (
     compact_init,
     compact_nbytes,
     compact_open,
+    compact_reserve,
 )
 from samlib.automaton.frozen cimport SCAN_LIMIT, NodeRecord
-from samlib.automaton.memory cimport grown, resize
+from samlib.automaton.memory cimport grown, prefetch, resize
 
 cdef enum:
+    AHEAD = 8                   # so many nodes ahead, memory is asked for
     FEW = 24                    # so many edges are sorted by insertion
+    MAX_ID = 2147483647
     NODE_FIELDS = sizeof(NodeRecord) // sizeof(int32_t)
+
+PAGE = 4096
 
 cdef struct Keyed:              # an edge, and what it is sorted by
     int64_t key
     Edge edge
 
-cdef struct Filled:             # how far the arrays are filled
-    int32_t node
-    int32_t inner
-    int32_t leaf
-    int32_t table
+cdef struct Totals:             # of a node
+    int32_t count               # number of occurrences
+    int32_t first               # position after the earliest one
+    int32_t latest              # position after the last one
+    int32_t number              # its number in the frozen index
+
+
+cdef struct Columns:            # the edges' arrays
+    bint narrow                 # token ids take 2 bytes
+    bint short_labels           # label lengths do
+    void* inner_token
+    int32_t* inner_target
+    void* inner_length
+    void* leaf_token
+    int32_t* leaf_start
 
 
 cdef class Builder:
@@ -47,26 +64,41 @@ cdef class Builder:
     cdef Keyed* inner           # the edges of one node that lead to nodes …
     cdef Keyed* leaves          # … and those that run to the end of a document
     cdef int64_t room           # for so many edges
+    cdef int32_t num_inner      # so many are there …
+    cdef int32_t num_leaves     # … of each kind
+    cdef Totals* totals         # per node
+    cdef int32_t num_special    # number of special nodes
+    cdef int32_t longest_label  # of an inner edge
 
     def __cinit__(self):
         compact_init(&self.automaton)
         self.inner = self.leaves = NULL
+        self.totals = NULL
+        self.longest_label = 0
         self.room = 0
 
     def __dealloc__(self):
         compact_free(&self.automaton)
         free(self.inner)
         free(self.leaves)
+        free(self.totals)
 
     @property
     def nbytes(self):
-        """Bytes reserved for the automaton."""
+        """Bytes that the automaton takes."""
         return compact_nbytes(&self.automaton)
 
     @property
     def num_tokens(self):
         """Tokens taken so far."""
         return self.automaton.size
+
+    def reserve(self, int64_t num_tokens):
+        """Make room for so many tokens, if the system lets us; memory that is not needed is not taken."""
+        try:
+            compact_reserve(&self.automaton, num_tokens)
+        except MemoryError:
+            pass                                    # no harm: the arrays grow as needed
 
     def open(self):
         """Begin a document."""
@@ -85,18 +117,18 @@ cdef class Builder:
     def freeze(self):
         """The arrays of the index by name, as INDEX_FORMAT.md describes them."""
         cdef Compact* a = &self.automaton
-        n = a.num_nodes
-        count, first, latest, num_inner = np.empty((4, n), dtype=np.int32)
-        self._sum_up(self._longest_first(), count, first, latest, num_inner)
-        numbers = np.empty(n, dtype=np.int32)
-        num_special = self._number(num_inner, numbers)
-        arrays = self._room_for(num_inner, num_special)
-        with_counts = {"count": count, "first": first, "latest": latest, "numbers": numbers}
-        self._fill(num_special, **with_counts, **arrays)
-        arrays["text"] = _narrow(_view(a.text, a.size))
-        for name in ("inner_token", "leaf_token"):
-            arrays[name] = arrays[name].astype(arrays["text"].dtype, copy=False)
-        arrays["inner_length"] = _narrow(arrays["inner_length"])
+        text = _view(a.text, a.size)
+        token_type = _narrow_type(text.max(initial=0))
+        arrays = self._room(token_type)
+        resize(<void**>&self.totals, a.num_nodes, sizeof(Totals))
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            frozen_text = beside.submit(text.astype, token_type)
+            beside.submit(_touch, arrays)
+            self._sum_up(self._longest_first())
+            self._number()
+        arrays["inner_length"] = np.empty(len(arrays["inner_target"]), dtype=_narrow_type(self.longest_label))
+        self._fill(arrays)
+        arrays["text"] = frozen_text.result()
         arrays["document_ends"] = np.array(_view(a.document_ends, a.num_documents))
         return arrays
 
@@ -110,7 +142,7 @@ cdef class Builder:
             longest = max(longest, a.nodes[node].length)
         order_array, place_array = np.empty(n, dtype=np.int32), np.zeros(longest + 2, dtype=np.int32)
         cdef int32_t[::1] order = order_array
-        cdef int32_t[::1] place = place_array       # per length: how many nodes are longer; then the next free place
+        cdef int32_t[::1] place = place_array       # per length: how many nodes are longer, then the next free place
         with nogil:
             for node in range(n):
                 place[a.nodes[node].length] += 1
@@ -124,176 +156,223 @@ cdef class Builder:
                 place[length] += 1
         return order_array
 
-    cdef _sum_up(self, int32_t[::1] order, int32_t[::1] count, int32_t[::1] first, int32_t[::1] latest,
-                 int32_t[::1] num_inner):
+    cdef _sum_up(self, int32_t[::1] order):
         """Occurrences of each node, and where the earliest and the last of them end, from those of its targets."""
         cdef Compact* a = &self.automaton
-        cdef int64_t i, j
-        cdef int32_t node
-        cdef Edge* edge
-        cdef Ending* ending
-        with nogil:
-            for i in range(order.shape[0]):
-                node = order[i]
-                count[node] = num_inner[node] = 0
-                first[node] = <int32_t>a.size
-                latest[node] = 0
-                if a.nodes[node].ending != NONE:
-                    ending = &a.endings[a.nodes[node].ending]
-                    count[node] = ending.count
-                    first[node] = ending.first
-                    latest[node] = ending.latest
-                for j in range(compact_block_size(a.nodes[node].degree)):
-                    edge = &a.slots[a.nodes[node].head + j]
-                    if edge.token == NONE:
-                        continue
-                    if edge.target == LEAF:
-                        count[node] += 1
-                        first[node] = min(first[node], edge.start)
-                        latest[node] = max(latest[node], edge.start)
-                    else:
-                        num_inner[node] += 1
-                        count[node] += count[edge.target]
-                        first[node] = min(first[node], first[edge.target] - edge.length)
-                        latest[node] = max(latest[node], latest[edge.target] - edge.length)
-
-    cdef _number(self, int32_t[::1] num_inner, int32_t[::1] numbers):
-        """Give the special nodes the first numbers, the root 0, and return how many there are."""
-        cdef Compact* a = &self.automaton
-        cdef int64_t n = a.num_nodes
-        cdef int64_t node
-        cdef int32_t number = 0
-        cdef bint special
-        num_special = 0
-        for special in (True, False):
-            for node in range(n):
-                if special == _is_special(node, &a.nodes[node], num_inner[node]):
-                    numbers[node] = number
-                    number += 1
-            if special:
-                num_special = number
-        return num_special
-
-    def _room_for(self, num_inner, num_special):
-        """The arrays that `_fill` fills."""
-        cdef Compact* a = &self.automaton
-        cdef int64_t node
-        cdef int64_t edges = 0
-        for node in range(a.num_nodes):
-            edges += a.nodes[node].degree
-        inner = int(num_inner.sum(dtype=np.int64))
-        wide = num_inner[num_inner > SCAN_LIMIT].tolist()
-        table = sum(_table_size(degree) for degree in wide)
-        if max(edges, table) > 2147483647:
-            raise ValueError("the corpus is too large for 32-bit edge ids: split it over several indexes")
-        sizes = {
-            "inner_token": inner, "inner_target": inner, "inner_length": inner, "leaf_token": edges - inner,
-            "leaf_start": edges - inner, "special_first": num_special, "special_latest": num_special,
-            "table_start": num_special + 1,
-        }
-        arrays = {name: np.empty(size, dtype=np.int32) for name, size in sizes.items()}
-        arrays["nodes"] = np.zeros((a.num_nodes + 1, NODE_FIELDS), dtype=np.int32)
-        arrays["table"] = np.full(table, NONE, dtype=np.int32)
-        return arrays
-
-    def _fill(
-        self, int32_t num_special, *, int32_t[::1] count, int32_t[::1] first, int32_t[::1] latest,
-        int32_t[::1] numbers, int32_t[:, ::1] nodes, int32_t[::1] inner_token, int32_t[::1] inner_target,
-        int32_t[::1] inner_length, int32_t[::1] leaf_token, int32_t[::1] leaf_start, int32_t[::1] special_first,
-        int32_t[::1] special_latest, int32_t[::1] table_start, int32_t[::1] table
-    ):
-        """Write the nodes in the order of their numbers, and the edges of each, sorted."""
-        cdef Compact* a = &self.automaton
-        cdef Filled at = Filled(0, 0, 0, 0)
-        cdef NodeRecord* record
-        cdef Node* n
-        cdef Edge* edge
-        cdef int64_t node
-        cdef int32_t i, num_inner, num_leaves
-        cdef bint special
-        for special in (True, False):
-            for node in range(a.num_nodes):
-                if special != (numbers[node] < num_special):
-                    continue
-                n = &a.nodes[node]
-                num_inner = self._sort_edges(n, &count[0])
-                num_leaves = n.degree - num_inner
-                record = <NodeRecord*>&nodes[at.node, 0]
-                record.link = NONE if n.link == NONE else numbers[n.link]
-                record.length = n.length
-                record.count = count[node]
-                record.first = first[node]
-                record.latest = latest[node]
-                record.inner = at.inner
-                record.leaf = at.leaf
-                if special:
-                    special_first[at.node] = self._extreme(num_inner, num_leaves, &first[0], False)
-                    special_latest[at.node] = self._extreme(num_inner, num_leaves, &latest[0], True)
-                    table_start[at.node] = at.table
-                    if num_inner > SCAN_LIMIT:
-                        self._hash(num_inner, &table[at.table])
-                        at.table += _table_size(num_inner)
-                for i in range(num_inner):
-                    edge = &self.inner[i].edge
-                    inner_token[at.inner + i] = edge.token
-                    inner_target[at.inner + i] = numbers[edge.target]
-                    inner_length[at.inner + i] = edge.length
-                for i in range(num_leaves):
-                    leaf_token[at.leaf + i] = self.leaves[i].edge.token
-                    leaf_start[at.leaf + i] = self.leaves[i].edge.start
-                at.node += 1
-                at.inner += num_inner
-                at.leaf += num_leaves
-        nodes[at.node, 5] = at.inner
-        nodes[at.node, 6] = at.leaf
-        table_start[num_special] = at.table
-
-    cdef int32_t _sort_edges(self, const Node* node, const int32_t* count) except -1:
-        """Sort the edges of a node into `inner` (the most frequent first) and `leaves` (by token); how many inner."""
-        cdef int64_t size = compact_block_size(node.degree)
+        cdef int64_t n = order.shape[0]
         cdef int64_t i
-        cdef int32_t num_inner = 0
-        cdef int32_t num_leaves = 0
-        cdef Edge* edge
-        if node.degree > self.room:
-            resize(<void**>&self.inner, grown(self.room, node.degree), sizeof(Keyed))
-            self.room = resize(<void**>&self.leaves, grown(self.room, node.degree), sizeof(Keyed))
-        for i in range(size):
+        with nogil:
+            for i in range(n):
+                if i + 3 * AHEAD < n:
+                    prefetch(&a.nodes[order[i + 3 * AHEAD]])
+                if i + 2 * AHEAD < n:
+                    self._expect_node(order[i + 2 * AHEAD])
+                if i + AHEAD < n:
+                    self._expect_targets(order[i + AHEAD])
+                self.totals[order[i]] = self._total(&a.nodes[order[i]])
+
+    cdef void _expect_node(self, int64_t node) noexcept nogil:
+        """Start to load the edges of a node."""
+        prefetch(&self.automaton.slots[self.automaton.nodes[node].head])
+        prefetch(&self.totals[node])
+
+    cdef void _expect_targets(self, int64_t node) noexcept nogil:
+        """Start to load what its first edges lead to, and its link."""
+        cdef const Node* n = &self.automaton.nodes[node]
+        cdef int64_t i
+        if n.link != NONE:
+            prefetch(&self.totals[n.link])
+        for i in range(min(n.degree, FEW)):
+            prefetch(&self.totals[max(self.automaton.slots[n.head + i].target, 0)])
+
+    cdef Totals _total(self, const Node* node) noexcept nogil:
+        cdef Totals total = Totals(0, MAX_ID, 0, 0)
+        cdef const Ending* ending
+        cdef const Totals* below
+        cdef const Edge* edge
+        cdef int64_t i
+        if node.ending != NONE:
+            ending = &self.automaton.endings[node.ending]
+            total.count = ending.count
+            total.first = ending.first
+            total.latest = ending.latest
+        for i in range(compact_block_size(node.degree)):
             edge = &self.automaton.slots[node.head + i]
             if edge.token == NONE:
                 continue
             if edge.target == LEAF:
-                self.leaves[num_leaves].key = edge.token
-                self.leaves[num_leaves].edge = edge[0]
-                num_leaves += 1
-            else:
-                self.inner[num_inner].key = ((<int64_t>2147483647 - count[edge.target]) << 32) | edge.token
-                self.inner[num_inner].edge = edge[0]
-                num_inner += 1
-        _sort(self.inner, num_inner)
-        _sort(self.leaves, num_leaves)
-        return num_inner
+                total.count += 1
+                total.first = min(total.first, edge.start)
+                total.latest = max(total.latest, edge.start)
+                continue
+            below = &self.totals[edge.target]
+            total.count += below.count
+            total.first = min(total.first, below.first - edge.length)
+            total.latest = max(total.latest, below.latest - edge.length)
+            self.longest_label = max(self.longest_label, edge.length)
+        if total.first == MAX_ID:                   # the root of an empty corpus
+            total.first = 0
+        return total
 
-    cdef int32_t _extreme(self, int32_t num_inner, int32_t num_leaves, const int32_t* ends, bint latest) noexcept:
-        """Where the node's earliest or last occurrence that goes on goes on; `ends` is `first` or `latest`."""
-        cdef int32_t i, position
-        cdef int32_t best = 0 if latest or num_inner + num_leaves == 0 else 2147483647
-        cdef Edge* edge
-        for i in range(num_inner + num_leaves):
-            if i < num_inner:
-                edge = &self.inner[i].edge
-                position = ends[edge.target] - edge.length
+    cdef void _number(self) noexcept:
+        """Give the special nodes the first numbers, the root 0."""
+        cdef Compact* a = &self.automaton
+        cdef int64_t node
+        cdef int32_t number = 0
+        cdef int32_t other = self.num_special
+        for node in range(a.num_nodes):
+            if _is_special(node, &a.nodes[node]):
+                self.totals[node].number = number
+                number += 1
             else:
-                position = self.leaves[i - num_inner].edge.start
-            best = max(best, position) if latest else min(best, position)
+                self.totals[node].number = other
+                other += 1
+
+    cdef _room(self, token):
+        """The arrays that `_fill` fills, but `inner_length`; `token` is the type of token ids."""
+        cdef Compact* a = &self.automaton
+        cdef int64_t node
+        cdef int64_t inner = 0
+        cdef int64_t leaves = 0
+        cdef int64_t table = 0
+        self.num_special = 0
+        for node in range(a.num_nodes):
+            self.num_special += _is_special(node, &a.nodes[node])
+            inner += a.nodes[node].num_inner
+            leaves += a.nodes[node].degree - a.nodes[node].num_inner
+            table += _table_size(a.nodes[node].num_inner)
+        if max(inner, leaves, table) > MAX_ID:
+            raise ValueError("the corpus is too large for 32-bit edge ids: split it over several indexes")
+        return {
+            "nodes": np.empty((a.num_nodes + 1, NODE_FIELDS), dtype=np.int32),
+            "inner_token": np.empty(inner, dtype=token),
+            "inner_target": np.empty(inner, dtype=np.int32),
+            "leaf_token": np.empty(leaves, dtype=token),
+            "leaf_start": np.empty(leaves, dtype=np.int32),
+            "special_first": np.empty(self.num_special, dtype=np.int32),
+            "special_latest": np.empty(self.num_special, dtype=np.int32),
+            "table_start": np.empty(self.num_special + 1, dtype=np.int32),
+            "table": np.empty(table, dtype=np.int32),
+        }
+
+    cdef _fill(self, dict arrays):
+        """Write the nodes in the order of their numbers, and the edges of each, sorted."""
+        cdef Compact* a = &self.automaton
+        cdef int32_t[:, ::1] nodes = arrays["nodes"]
+        cdef NodeRecord* records = <NodeRecord*>&nodes[0, 0]
+        cdef int32_t[::1] special_first = arrays["special_first"]
+        cdef int32_t[::1] special_latest = arrays["special_latest"]
+        cdef int32_t[::1] table_start = arrays["table_start"]
+        cdef int32_t[::1] table = arrays["table"]
+        cdef Columns columns = Columns(
+            arrays["inner_token"].itemsize == 2, arrays["inner_length"].itemsize == 2, address(arrays["inner_token"]),
+            <int32_t*>address(arrays["inner_target"]), address(arrays["inner_length"]), address(arrays["leaf_token"]),
+            <int32_t*>address(arrays["leaf_start"]),
+        )
+        cdef int64_t node
+        cdef int32_t number
+        cdef int32_t inner = 0
+        cdef int32_t leaf = 0
+        cdef int32_t entry = 0
+        cdef bint special
+        for special in (True, False):
+            for node in range(a.num_nodes):
+                if node + 2 * AHEAD < a.num_nodes:
+                    self._expect_node(node + 2 * AHEAD)
+                if node + AHEAD < a.num_nodes:
+                    self._expect_targets(node + AHEAD)
+                number = self.totals[node].number
+                if special != (number < self.num_special):
+                    continue
+                self._sort_edges(&a.nodes[node])
+                self._write_record(node, &records[number])
+                records[number].inner = inner
+                records[number].leaf = leaf
+                self._write_edges(&columns, inner, leaf)
+                if special:
+                    special_first[number] = self._earliest()
+                    special_latest[number] = self._last()
+                    table_start[number] = entry
+                    if _table_size(self.num_inner):
+                        self._hash(&table[entry])
+                        entry += _table_size(self.num_inner)
+                inner += self.num_inner
+                leaf += self.num_leaves
+        records[a.num_nodes] = NodeRecord(NONE, 0, 0, 0, 0, inner, leaf)
+        table_start[self.num_special] = entry
+
+    cdef void _write_record(self, int64_t node, NodeRecord* record) noexcept:
+        cdef const Node* n = &self.automaton.nodes[node]
+        record.link = NONE if n.link == NONE else self.totals[n.link].number
+        record.length = n.length
+        record.count = self.totals[node].count
+        record.first = self.totals[node].first
+        record.latest = self.totals[node].latest
+
+    cdef void _write_edges(self, const Columns* columns, int64_t inner, int64_t leaf) noexcept:
+        cdef int32_t i
+        for i in range(self.num_inner):
+            _write(columns.inner_token, columns.narrow, inner + i, self.inner[i].edge.token)
+            columns.inner_target[inner + i] = self.totals[self.inner[i].edge.target].number
+            _write(columns.inner_length, columns.short_labels, inner + i, self.inner[i].edge.length)
+        for i in range(self.num_leaves):
+            _write(columns.leaf_token, columns.narrow, leaf + i, self.leaves[i].edge.token)
+            columns.leaf_start[leaf + i] = self.leaves[i].edge.start
+
+    cdef int _sort_edges(self, const Node* node) except -1:
+        """Sort the edges of a node into `inner` (the most frequent first) and `leaves` (by token)."""
+        cdef int64_t i
+        cdef Edge* edge
+        if node.degree > self.room:
+            resize(<void**>&self.inner, grown(self.room, node.degree), sizeof(Keyed))
+            self.room = resize(<void**>&self.leaves, grown(self.room, node.degree), sizeof(Keyed))
+        self.num_inner = self.num_leaves = 0
+        for i in range(compact_block_size(node.degree)):
+            edge = &self.automaton.slots[node.head + i]
+            if edge.token == NONE:
+                continue
+            if edge.target == LEAF:
+                self.leaves[self.num_leaves].key = edge.token
+                self.leaves[self.num_leaves].edge = edge[0]
+                self.num_leaves += 1
+            else:
+                self.inner[self.num_inner].key = (
+                    (<int64_t>(MAX_ID - self.totals[edge.target].count)) << 32 | edge.token
+                )
+                self.inner[self.num_inner].edge = edge[0]
+                self.num_inner += 1
+        _sort(self.inner, self.num_inner)
+        _sort(self.leaves, self.num_leaves)
+        return 0
+
+    cdef int32_t _earliest(self) noexcept:
+        """Where the node's earliest occurrence that goes on goes on; 0 if none does."""
+        cdef int32_t i
+        cdef int32_t best = MAX_ID if self.num_inner + self.num_leaves else 0
+        for i in range(self.num_inner):
+            best = min(best, self.totals[self.inner[i].edge.target].first - self.inner[i].edge.length)
+        for i in range(self.num_leaves):
+            best = min(best, self.leaves[i].edge.start)
         return best
 
-    cdef void _hash(self, int32_t num_inner, int32_t* table) noexcept:
+    cdef int32_t _last(self) noexcept:
+        """Where the node's last occurrence that goes on goes on; 0 if none does."""
+        cdef int32_t i
+        cdef int32_t best = 0
+        for i in range(self.num_inner):
+            best = max(best, self.totals[self.inner[i].edge.target].latest - self.inner[i].edge.length)
+        for i in range(self.num_leaves):
+            best = max(best, self.leaves[i].edge.start)
+        return best
+
+    cdef void _hash(self, int32_t* table) noexcept:
         """Fill the hash table of a node with many inner edges."""
-        cdef uint32_t mask = <uint32_t>_table_size(num_inner) - 1
+        cdef uint32_t mask = <uint32_t>_table_size(self.num_inner) - 1
         cdef uint32_t slot
         cdef int32_t i
-        for i in range(num_inner):
+        for slot in range(mask + 1):
+            table[slot] = NONE
+        for i in range(self.num_inner):
             slot = (<uint32_t>self.inner[i].edge.token) * <uint32_t>2654435769
             slot = (slot ^ (slot >> 15)) & mask
             while table[slot] != NONE:
@@ -301,13 +380,15 @@ cdef class Builder:
             table[slot] = i
 
 
-cdef inline bint _is_special(int64_t number, const Node* node, int32_t num_inner) noexcept nogil:
-    return number == ROOT or num_inner > SCAN_LIMIT or (node.ending != NONE and node.degree > 0)
+cdef inline bint _is_special(int64_t number, const Node* node) noexcept nogil:
+    return number == ROOT or node.num_inner > SCAN_LIMIT or (node.ending != NONE and node.degree > 0)
 
 
 cdef inline int32_t _table_size(int32_t num_inner) noexcept nogil:
-    """A power of two, so that the table is at most two thirds full."""
+    """Entries of the hash table of a node with so many inner edges: none if they are few, else at most 2/3 are taken."""
     cdef int32_t size = 2
+    if num_inner <= SCAN_LIMIT:
+        return 0
     while size < num_inner + num_inner // 2:
         size *= 2
     return size
@@ -340,7 +421,28 @@ cdef _view(int32_t* values, int64_t n):
     return np.asarray(<int32_t[:n]>values) if n else np.empty(0, dtype=np.int32)
 
 
-def _narrow(array):
-    """A copy in 2 bytes an entry where all are below 65,536, else in 4."""
-    fits = array.size == 0 or int(array.max()) < 1 << 16
-    return array.astype(np.uint16 if fits else np.int32)
+cdef void* address(array) except? NULL:
+    """Where the entries of an array are; NULL if it has none."""
+    cdef unsigned char[::1] data
+    if array.size == 0:
+        return NULL
+    data = array.view(np.uint8)
+    return &data[0]
+
+
+cdef inline void _write(void* array, bint narrow, int64_t i, int32_t value) noexcept nogil:
+    if narrow:
+        (<uint16_t*>array)[i] = <uint16_t>value
+    else:
+        (<int32_t*>array)[i] = value
+
+
+def _touch(arrays):
+    """Have the system provide the arrays' memory. That alone takes as long as filling them: it is done beside."""
+    for array in arrays.values():
+        array.reshape(-1).view(np.uint8)[::PAGE] = 0
+
+
+def _narrow_type(largest):
+    """The smaller of the two integer types of an index that holds `largest`."""
+    return np.uint16 if largest < 1 << 16 else np.int32

@@ -32,6 +32,8 @@ from samlib.errors import FingerprintError, IndexFormatError
 
 MAX_TOKENS = 2**31 - 2      # text positions are 32-bit
 BUILD_BYTES = 60            # a token, at the peak of a build
+FREEZE_BYTES = 25           # a token, of these, for the last part of it
+RESERVED = 1 << 24          # tokens, where their number is not known beforehand
 CHUNK = 1 << 20             # tokens between two looks at progress bar, memory and keyboard
 MAX_TREE = 1 << 20
 CHOICES = ("first", "latest", "frequent")
@@ -73,6 +75,7 @@ cdef class StaticAutomaton:
         if total is not None:
             _check_room(total)
         builder = Builder()
+        builder.reserve(RESERVED if total is None else total)
         with tqdm(total=total, desc="static automaton", unit="token", unit_scale=True, disable=not progress) as bar:
             for document in documents:
                 if isinstance(document, int):
@@ -177,26 +180,27 @@ def _checked_ids(document, vocab_size):
 
 
 def _add_document(builder, ids, bar):
-    """Append a document in chunks; the automaton, which grows by half, must find room for that."""
+    """Append a document in chunks."""
     builder.open()
     for start in range(0, len(ids), CHUNK):
         chunk = ids[start : start + CHUNK]
-        before, after = builder.num_tokens, builder.num_tokens + len(chunk)
+        after = builder.num_tokens + len(chunk)
         if after > MAX_TOKENS:
             raise ValueError(f"the corpus has more than {MAX_TOKENS:,} tokens: split it over several indexes")
-        if before // CHUNK != after // CHUNK or before == 0:
-            _check_growth(builder)
+        if after // CHUNK != builder.num_tokens // CHUNK:
+            _check_growth(after)
         builder.extend(chunk)
         bar.update(len(chunk))
     builder.close()
 
 
-def _check_growth(builder):
+def _check_growth(int64_t num_tokens):
+    """MemoryError where neither another chunk nor the end of the build would fit."""
     free_bytes = available_memory()
-    if free_bytes is not None and builder.nbytes // 2 > free_bytes:
+    if free_bytes is not None and CHUNK * BUILD_BYTES + num_tokens * FREEZE_BYTES > free_bytes:
         raise MemoryError(
-            f"memory runs short after {builder.num_tokens:,} tokens ({free_bytes / 1e9:.1f} GB are free): "
-            "index fewer tokens, or split the corpus over several indexes"
+            f"memory runs short after {num_tokens:,} tokens ({free_bytes / 1e9:.1f} GB are free): index fewer tokens, "
+            "or split the corpus over several indexes"
         )
 
 
