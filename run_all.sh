@@ -227,6 +227,8 @@ run_slow_tests() {
     check "pytest, slow" "$PYTHON" -P -m pytest -q -m slow
 }
 
+run_sanitized_tests() { check "tests under sanitizers" env PYTHON="$PYTHON" tests/sanitize.sh; }
+
 # ---- main -----------------------------------------------------------------------------------------------------------
 
 explain_missing_environment() {
@@ -252,7 +254,11 @@ main() {
     esac
     unset SAMLIB_DATA
     for mode in $modes; do
-        if [[ "$mode" == test ]]; then run_tests; else run_slow_tests; fi
+        case "$mode" in
+            test) run_tests ;;
+            test-slow) run_slow_tests ;;
+            test-sanitized) run_sanitized_tests ;;
+        esac
     done
     ((${#FAILED[@]} == 0)) || die "failed: $(IFS=,; echo "${FAILED[*]}")"
     note "all tests passed"

@@ -57,6 +57,7 @@ cdef struct Compact:
 cdef int compact_init(Compact* self) except -1 nogil
 cdef int compact_reserve(Compact* self, int64_t num_tokens) except -1 nogil
 cdef void compact_free(Compact* self) noexcept nogil
+cdef int make_room(void** array, int64_t* capacity, int64_t wanted, size_t item) except -1 nogil
 cdef int compact_open(Compact* self) except -1 nogil
 cdef int compact_extend(Compact* self, const int32_t* tokens, int64_t n) except -1 nogil
 cdef int compact_close(Compact* self) except -1 nogil

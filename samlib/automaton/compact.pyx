@@ -10,7 +10,7 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from samlib.automaton.memory cimport ceil_log2, grown, prefetch, resize
+from samlib.automaton.memory cimport ceil_log2, enlarge, prefetch
 
 cdef enum:
     SCAN_LIMIT = 16             # blocks up to this many edges are scanned in order, larger ones are hashed
@@ -22,6 +22,14 @@ cdef enum:
 
 cdef int _raise_too_large() except -1 with gil:
     raise ValueError("the corpus is too large for 32-bit ids: split it over several indexes")
+
+
+cdef int make_room(void** array, int64_t* capacity, int64_t wanted, size_t item) except -1 nogil:
+    """Room for `wanted` items of `item` bytes; MemoryError leaves the array as it was."""
+    if wanted > capacity[0] and enlarge(array, capacity, wanted, item, (<int64_t>1) << 62) < 0:
+        with gil:
+            raise MemoryError("the index does not fit in memory: index fewer tokens, or split the corpus")
+    return 0
 
 
 cdef int compact_init(Compact* self) except -1 nogil:
@@ -50,9 +58,9 @@ cdef int compact_init(Compact* self) except -1 nogil:
 
 cdef int compact_reserve(Compact* self, int64_t num_tokens) except -1 nogil:
     """Reserve room for so many tokens of real text: arrays that do not move keep their huge pages."""
-    self.text_capacity = resize(<void**>&self.text, num_tokens + 64, sizeof(int32_t))
-    self.node_capacity = resize(<void**>&self.nodes, num_tokens // 4 + 64, sizeof(Node))
-    self.slot_capacity = resize(<void**>&self.slots, 3 * (num_tokens // 2) + 64, sizeof(Edge))
+    make_room(<void**>&self.text, &self.text_capacity, num_tokens, sizeof(int32_t))
+    make_room(<void**>&self.nodes, &self.node_capacity, num_tokens // 4, sizeof(Node))
+    make_room(<void**>&self.slots, &self.slot_capacity, 3 * (num_tokens // 2), sizeof(Edge))
     return 0
 
 
@@ -79,10 +87,9 @@ cdef int64_t compact_nbytes(const Compact* self) noexcept nogil:
 
 cdef int32_t _new_node(Compact* self, int32_t length, int32_t link) except -2 nogil:
     cdef Node* node
-    if self.num_nodes >= self.node_capacity:
-        if self.num_nodes >= MAX_ID:
-            return _raise_too_large()
-        self.node_capacity = resize(<void**>&self.nodes, grown(self.node_capacity, self.num_nodes + 1), sizeof(Node))
+    if self.num_nodes >= MAX_ID:
+        return _raise_too_large()
+    make_room(<void**>&self.nodes, &self.node_capacity, self.num_nodes + 1, sizeof(Node))
     node = &self.nodes[self.num_nodes]
     node.length = length
     node.link = link
@@ -116,10 +123,9 @@ cdef int64_t _take_block(Compact* self, int log2_size) except -2 nogil:
         self.free_blocks[log2_size] = self.slots[block].start
         return block
     block = self.num_slots
-    if block + size > self.slot_capacity:
-        if block + size > MAX_ID:
-            return _raise_too_large()
-        self.slot_capacity = resize(<void**>&self.slots, grown(self.slot_capacity, block + size), sizeof(Edge))
+    if block + size > MAX_ID:
+        return _raise_too_large()
+    make_room(<void**>&self.slots, &self.slot_capacity, block + size, sizeof(Edge))
     self.num_slots += size
     return block
 
@@ -203,10 +209,7 @@ cdef int _record_ending(Compact* self, int32_t node, int32_t count, int32_t firs
     """`count` more documents end in the class of `node`, the first and the last of them there."""
     cdef Ending* ending
     if self.nodes[node].ending == NONE:
-        if self.num_endings >= self.ending_capacity:
-            self.ending_capacity = resize(
-                <void**>&self.endings, grown(self.ending_capacity, self.num_endings + 1), sizeof(Ending)
-            )
+        make_room(<void**>&self.endings, &self.ending_capacity, self.num_endings + 1, sizeof(Ending))
         self.nodes[node].ending = <int32_t>self.num_endings
         ending = &self.endings[self.num_endings]
         ending.count = 0
@@ -379,10 +382,7 @@ cdef int compact_open(Compact* self) except -1 nogil:
     """Begin a document; the one before must be closed."""
     if self.num_documents >= MAX_ID:
         return _raise_too_large()
-    if self.num_documents >= self.document_capacity:
-        self.document_capacity = resize(
-            <void**>&self.document_ends, grown(self.document_capacity, self.num_documents + 1), sizeof(int32_t)
-        )
+    make_room(<void**>&self.document_ends, &self.document_capacity, self.num_documents + 1, sizeof(int32_t))
     self.num_documents += 1
     self.document_ends[self.num_documents - 1] = MAX_ID
     return 0
@@ -430,8 +430,7 @@ cdef int compact_extend(Compact* self, const int32_t* tokens, int64_t n) except 
     cdef int64_t i
     if self.size + n >= MAX_ID:
         return _raise_too_large()
-    if self.size + n > self.text_capacity:
-        self.text_capacity = resize(<void**>&self.text, grown(self.text_capacity, self.size + n), sizeof(int32_t))
+    make_room(<void**>&self.text, &self.text_capacity, self.size + n, sizeof(int32_t))
     memcpy(self.text + self.size, tokens, n * sizeof(int32_t))
     for i in range(n):
         if i + 4 * AHEAD < n:

@@ -1,6 +1,7 @@
 # cython: cdivision=True
 """From documents to the flat arrays of a frozen index: build the compact automaton, count, number, sort, write."""
 
+cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
 from libc.stdlib cimport free, qsort
 
@@ -8,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from samlib.automaton.arrays cimport address_of
 from samlib.automaton.compact cimport (
     LEAF,
     NONE,
@@ -24,15 +26,18 @@ from samlib.automaton.compact cimport (
     compact_nbytes,
     compact_open,
     compact_reserve,
+    make_room,
 )
 from samlib.automaton.frozen cimport SCAN_LIMIT, NodeRecord
-from samlib.automaton.memory cimport grown, prefetch, resize
+from samlib.automaton.memory cimport prefetch
 
 cdef enum:
     AHEAD = 8                   # so many nodes ahead, memory is asked for
     FEW = 24                    # so many edges are sorted by insertion
     MAX_ID = 2147483647
     NODE_FIELDS = sizeof(NodeRecord) // sizeof(int32_t)
+
+cnp.import_array()
 
 PAGE = 4096
 
@@ -62,20 +67,18 @@ cdef class Builder:
 
     cdef Compact automaton
     cdef Keyed* inner           # the edges of one node that lead to nodes …
+    cdef int64_t inner_capacity
+    cdef int32_t num_inner
     cdef Keyed* leaves          # … and those that run to the end of a document
-    cdef int64_t room           # for so many edges
-    cdef int32_t num_inner      # so many are there …
-    cdef int32_t num_leaves     # … of each kind
+    cdef int64_t leaf_capacity
+    cdef int32_t num_leaves
     cdef Totals* totals         # per node
+    cdef int64_t total_capacity
     cdef int32_t num_special    # number of special nodes
     cdef int32_t longest_label  # of an inner edge
 
     def __cinit__(self):
         compact_init(&self.automaton)
-        self.inner = self.leaves = NULL
-        self.totals = NULL
-        self.longest_label = 0
-        self.room = 0
 
     def __dealloc__(self):
         compact_free(&self.automaton)
@@ -120,7 +123,7 @@ cdef class Builder:
         text = _view(a.text, a.size)
         token_type = _narrow_type(text.max(initial=0))
         arrays = self._room(token_type)
-        resize(<void**>&self.totals, a.num_nodes, sizeof(Totals))
+        make_room(<void**>&self.totals, &self.total_capacity, a.num_nodes, sizeof(Totals))
         with ThreadPoolExecutor(max_workers=1) as beside:
             frozen_text = beside.submit(text.astype, token_type)
             beside.submit(_touch, arrays)
@@ -265,9 +268,9 @@ cdef class Builder:
         cdef int32_t[::1] table_start = arrays["table_start"]
         cdef int32_t[::1] table = arrays["table"]
         cdef Columns columns = Columns(
-            arrays["inner_token"].itemsize == 2, arrays["inner_length"].itemsize == 2, address(arrays["inner_token"]),
-            <int32_t*>address(arrays["inner_target"]), address(arrays["inner_length"]), address(arrays["leaf_token"]),
-            <int32_t*>address(arrays["leaf_start"]),
+            arrays["inner_token"].itemsize == 2, arrays["inner_length"].itemsize == 2, address_of(arrays["inner_token"]),
+            <int32_t*>address_of(arrays["inner_target"]), address_of(arrays["inner_length"]), address_of(arrays["leaf_token"]),
+            <int32_t*>address_of(arrays["leaf_start"]),
         )
         cdef int64_t node
         cdef int32_t number
@@ -323,9 +326,8 @@ cdef class Builder:
         """Sort the edges of a node into `inner` (the most frequent first) and `leaves` (by token)."""
         cdef int64_t i
         cdef Edge* edge
-        if node.degree > self.room:
-            resize(<void**>&self.inner, grown(self.room, node.degree), sizeof(Keyed))
-            self.room = resize(<void**>&self.leaves, grown(self.room, node.degree), sizeof(Keyed))
+        make_room(<void**>&self.inner, &self.inner_capacity, node.degree, sizeof(Keyed))
+        make_room(<void**>&self.leaves, &self.leaf_capacity, node.degree, sizeof(Keyed))
         self.num_inner = self.num_leaves = 0
         for i in range(compact_block_size(node.degree)):
             edge = &self.automaton.slots[node.head + i]
@@ -419,15 +421,6 @@ cdef void _sort(Keyed* items, int32_t n) noexcept nogil:
 cdef _view(int32_t* values, int64_t n):
     """An array over memory that the automaton owns."""
     return np.asarray(<int32_t[:n]>values) if n else np.empty(0, dtype=np.int32)
-
-
-cdef void* address(array) except? NULL:
-    """Where the entries of an array are; NULL if it has none."""
-    cdef unsigned char[::1] data
-    if array.size == 0:
-        return NULL
-    data = array.view(np.uint8)
-    return &data[0]
 
 
 cdef inline void _write(void* array, bint narrow, int64_t i, int32_t value) noexcept nogil:

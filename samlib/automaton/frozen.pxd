@@ -2,13 +2,14 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from samlib.automaton.candidates cimport Candidate
+from samlib.automaton.frontier cimport Frontier
 
 cdef enum:
     ROOT = 0
     LEAF = -1                   # stands for the target of a leaf edge, which has none
     NOT_FOUND = -1
     DAMAGED = -2                # an id or a position in the arrays is out of range
+    NO_MEMORY = -3
     SCAN_LIMIT = 32             # this many edges are scanned in order; more are searched
 
 cdef struct NodeRecord:
@@ -60,5 +61,5 @@ cdef int64_t place_continuation(const Index* index, const Place* place, bint lat
 cdef int64_t copy_document(const Index* index, int64_t position, int32_t* out, int64_t n) noexcept nogil
 cdef int64_t document_end(const Index* index, int64_t position) noexcept nogil
 cdef int64_t place_frequent(const Index* index, const Place* place, int32_t* out, int64_t n) noexcept nogil
-cdef int32_t place_tree(const Index* index, const Place* place, int32_t n, Candidate* heap, int32_t* tokens,
+cdef int32_t place_tree(const Index* index, const Place* place, Frontier* frontier, int32_t n, int32_t* tokens,
                         int32_t* parents) noexcept nogil

@@ -1,5 +1,5 @@
 # cython: cdivision=True
-"""Walking a frozen index: find, follow, shorten, copy, rank. No function here takes the GIL or allocates memory.
+"""Walking a frozen index: find, follow, shorten, copy, rank. No function here takes the GIL.
 
 The index may come from a damaged file that was opened without `verify`: every id and position that is read from the
 arrays is checked before it is used, and every loop ends, since it consumes tokens or shortens the match.
@@ -8,7 +8,7 @@ arrays is checked before it is used, and every loop ends, since it consumes toke
 from libc.stdint cimport uint16_t, uint32_t
 from libc.string cimport memcpy
 
-from samlib.automaton.candidates cimport candidate_pop, candidate_push
+from samlib.automaton.frontier cimport Candidate, frontier_offer, frontier_start, frontier_take
 
 cdef struct Edges:              # of one node
     int32_t inner               # the first inner edge
@@ -331,47 +331,38 @@ cdef int64_t place_frequent(const Index* index, const Place* place, int32_t* out
 
 
 cdef int _offer(
-    const Index* index, Candidate* heap, int32_t* size, int32_t* found, Place* at, int32_t edge, int32_t depth,
-    int32_t parent
+    const Index* index, Frontier* frontier, Place* at, int32_t edge, int32_t depth, int32_t parent
 ) noexcept nogil:
-    """Put what stands `depth` tokens down an edge of `at`'s node on the heap, and `at` there; DAMAGED or 0."""
+    """Offer what stands `depth` tokens down an edge of `at`'s node, and put `at` there; DAMAGED, NO_MEMORY or 0."""
     cdef Candidate item
     if _enter(index, at, edge) < 0:
         return DAMAGED
     item.count = 1 if at.target == LEAF else index.nodes[at.target].count
-    item.order = found[0]
     item.token = _token(index, index.text, at.position + depth - 1)
     item.parent = parent
     item.state = at.node
     item.edge = edge
     item.depth = depth
-    candidate_push(heap, size[0], item)
-    size[0] += 1
-    found[0] += 1
-    return 0
+    return NO_MEMORY if frontier_offer(frontier, &item) < 0 else 0
 
 
-cdef int _offer_below(
-    const Index* index, Candidate* heap, int32_t* size, int32_t* found, const Place* place, int32_t parent
-) noexcept nogil:
-    """Offer the next token of the label, or the most frequent edge of the node; DAMAGED or 0."""
+cdef int _offer_below(const Index* index, Frontier* frontier, const Place* place, int32_t parent) noexcept nogil:
+    """Offer the next token of the label, or the most frequent edge of the node."""
     cdef Place at = place[0]
     cdef Edges edges
     if place.depth:
         if place.position == place.end:
             return 0
-        return _offer(index, heap, size, found, &at, place.edge, place.depth + 1, parent)
+        return _offer(index, frontier, &at, place.edge, place.depth + 1, parent)
     if _edges(index, place.node, &edges) < 0:
         return DAMAGED
     if edges.num_inner + edges.num_leaves == 0:
         return 0
-    return _offer(index, heap, size, found, &at, 0, 1, parent)
+    return _offer(index, frontier, &at, 0, 1, parent)
 
 
-cdef int _offer_sibling(
-    const Index* index, Candidate* heap, int32_t* size, int32_t* found, const Candidate* best
-) noexcept nogil:
-    """Offer the next edge after that of `best`, unless `best` lies further down or is the last; DAMAGED or 0."""
+cdef int _offer_sibling(const Index* index, Frontier* frontier, const Candidate* best) noexcept nogil:
+    """Offer the next edge after that of `best`, unless `best` lies further down or is the last."""
     cdef Place at
     cdef Edges edges
     if best.depth > 1:
@@ -381,35 +372,31 @@ cdef int _offer_sibling(
     if best.edge + 1 >= edges.num_inner + edges.num_leaves:
         return 0
     at.node = best.state
-    return _offer(index, heap, size, found, &at, best.edge + 1, 1, best.parent)
+    return _offer(index, frontier, &at, best.edge + 1, 1, best.parent)
 
 
 cdef int32_t place_tree(
-    const Index* index, const Place* place, int32_t n, Candidate* heap, int32_t* tokens, int32_t* parents
+    const Index* index, const Place* place, Frontier* frontier, int32_t n, int32_t* tokens, int32_t* parents
 ) noexcept nogil:
     """Best-first: take the most frequent node known, then offer its next sibling and its first child.
 
-    `heap` has room for n + 2 candidates. Returns how many nodes there were, at most n, or DAMAGED.
+    Returns how many nodes there were, at most n (> 0), or DAMAGED, or NO_MEMORY for the frontier.
     """
-    cdef int32_t size = 0
-    cdef int32_t found = 0
     cdef int32_t node = 0
+    cdef int error
     cdef Place at
     cdef Candidate best
-    if _offer_below(index, heap, &size, &found, place, -1) < 0:
-        return DAMAGED
-    while size and node < n:
-        best = candidate_pop(heap, size)
-        size -= 1
+    frontier_start(frontier, n)
+    error = _offer_below(index, frontier, place, -1)
+    while error == 0 and frontier_take(frontier, &best):
         tokens[node] = best.token
         parents[node] = best.parent
-        if _offer_sibling(index, heap, &size, &found, &best) < 0:
-            return DAMAGED
         at.node = best.state
         if _enter(index, &at, best.edge) < 0:
             return DAMAGED
         _go_down(&at, best.depth)
-        if _offer_below(index, heap, &size, &found, &at, node) < 0:
-            return DAMAGED
+        error = _offer_sibling(index, frontier, &best)
+        if error == 0:
+            error = _offer_below(index, frontier, &at, node)
         node += 1
-    return node
+    return node if error == 0 else error

@@ -1,12 +1,4 @@
-"""The index file: a JSON header and flat little-endian arrays, each with a checksum.
-
-    bytes 0-7     magic b"SAMINDEX"
-    bytes 8-11    format version, uint32
-    bytes 12-15   length of the JSON header in bytes, uint32
-    bytes 16-31   BLAKE2b-128 of the JSON header
-    then          the JSON header: {"size": of the file, "vocab_size", "fingerprint", "sections": {name: {"dtype",
-                  "shape", "offset", "blake2b"}}}
-    then          the sections, each starting at a multiple of 64
+"""The index file: a JSON header and flat little-endian arrays, each with a checksum. See INDEX_FORMAT.md.
 
 Opening reads the header only, and checks the file's size against it; `verify` reads everything. Nothing is unpickled.
 """
@@ -26,6 +18,7 @@ MAGIC = b"SAMINDEX"
 VERSION = 2
 _PREFIX = struct.Struct("<8sII16s")
 _ALIGNMENT = 64
+NODE_FIELDS = ("link", "length", "count", "first", "latest", "inner", "leaf")  # the columns of `nodes`
 _DTYPES = {"<i4": 4, "<u2": 2}
 
 

@@ -14,11 +14,12 @@ cdef struct LinkNode:           # a state, as a node of the splay tree that hold
 cdef struct Occurrences:
     LinkNode* nodes
     int64_t capacity
+    int64_t max_bytes           # a larger array is refused, as if memory were short; lowered by tests
 
 cdef void occurrences_init(Occurrences* self) noexcept nogil
 cdef void occurrences_free(Occurrences* self) noexcept nogil
-cdef int occurrences_reserve(Occurrences* self, int64_t states) except -1 nogil
-cdef void occurrences_add(Occurrences* self, int32_t state, int32_t link) noexcept nogil
-cdef void occurrences_split(Occurrences* self, int32_t state, int32_t clone, int32_t link) noexcept nogil
-cdef void occurrences_record(Occurrences* self, int32_t state, int32_t position) noexcept nogil
+cdef int occurrences_reserve(Occurrences* self, int64_t states) noexcept nogil
+cdef void occurrences_clear(Occurrences* self) noexcept nogil
+cdef void occurrences_split(Occurrences* self, int32_t state, int32_t clone) noexcept nogil
+cdef int32_t occurrences_record(Occurrences* self, int32_t state, int32_t link, int32_t position) noexcept nogil
 cdef const LinkNode* occurrences_of(Occurrences* self, int32_t state) noexcept nogil

@@ -8,60 +8,67 @@ Walking the links to the root instead would be quadratic on a repeated token. Th
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 
-from samlib.automaton.memory cimport grown, resize
-
-cdef enum:
-    NONE = -1
+from samlib.automaton.memory cimport enlarge
+from samlib.automaton.online cimport NONE, ROOT
 
 
 cdef void occurrences_init(Occurrences* self) noexcept nogil:
     self.nodes = NULL
     self.capacity = 0
+    self.max_bytes = <int64_t>1 << 62
 
 
 cdef void occurrences_free(Occurrences* self) noexcept nogil:
     free(self.nodes)
 
 
-cdef int occurrences_reserve(Occurrences* self, int64_t states) except -1 nogil:
-    """Make room for `states` nodes."""
-    cdef int64_t capacity
-    if states > self.capacity:
-        capacity = grown(self.capacity, states)
-        resize(<void**>&self.nodes, capacity, sizeof(LinkNode))
-        self.capacity = capacity
-    return 0
+cdef int occurrences_reserve(Occurrences* self, int64_t states) noexcept nogil:
+    """Make room for `states` nodes; -1 if there is no memory for them."""
+    if states <= self.capacity:
+        return 0
+    return enlarge(<void**>&self.nodes, &self.capacity, states, sizeof(LinkNode), self.max_bytes)
 
 
-cdef void occurrences_add(Occurrences* self, int32_t state, int32_t link) noexcept nogil:
-    """A new state without occurrences, below `link` (NONE for the root)."""
-    cdef LinkNode* node = &self.nodes[state]
+cdef void occurrences_clear(Occurrences* self) noexcept nogil:
+    """Back to the root alone, for which there is room."""
+    _init_node(&self.nodes[ROOT], NONE, 0, NONE)
+
+
+cdef inline void _init_node(LinkNode* node, int32_t parent, int32_t count, int32_t last_end) noexcept nogil:
     node.left = NONE
     node.right = NONE
-    node.parent = link
-    node.count = 0
-    node.last_end = NONE
+    node.parent = parent
+    node.count = count
+    node.last_end = last_end
     node.pending_count = 0
     node.pending_end = NONE
 
 
-cdef void occurrences_split(Occurrences* self, int32_t state, int32_t clone, int32_t link) noexcept nogil:
+cdef void occurrences_split(Occurrences* self, int32_t state, int32_t clone) noexcept nogil:
     """Put `clone`, with the occurrences of `state`, between `state` and its suffix link."""
     cdef LinkNode* node = &self.nodes[state]
+    cdef LinkNode* upper = &self.nodes[clone]
     _access(self.nodes, state)
-    if node.left != NONE:
-        self.nodes[node.left].parent = NONE
-        node.left = NONE
-    occurrences_add(self, clone, link)
-    self.nodes[clone].count = node.count
-    self.nodes[clone].last_end = node.last_end
+    _init_node(upper, NONE, node.count, node.last_end)
+    upper.left = node.left
+    if upper.left != NONE:
+        self.nodes[upper.left].parent = clone
+    node.left = NONE
     node.parent = clone
 
 
-cdef void occurrences_record(Occurrences* self, int32_t state, int32_t position) noexcept nogil:
-    """One more occurrence of `state` and all above it, ending at `position`."""
-    _access(self.nodes, state)
-    _apply(self.nodes, state, 1, position)
+cdef int32_t occurrences_record(Occurrences* self, int32_t state, int32_t link, int32_t position) noexcept nogil:
+    """A new state below `link` that ends at `position`, as all above it now do; return where `link` ended last before.
+
+    The root is left out: nobody asks how often the empty string occurs.
+    """
+    cdef int32_t ended = NONE
+    _init_node(&self.nodes[state], link, 1, position)
+    if link != ROOT:
+        _access(self.nodes, link)
+        ended = self.nodes[link].last_end
+        _apply(self.nodes, link, 1, position)
+    return ended
 
 
 cdef const LinkNode* occurrences_of(Occurrences* self, int32_t state) noexcept nogil:

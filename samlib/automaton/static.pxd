@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
+from samlib.automaton.frontier cimport Frontier
 from samlib.automaton.frozen cimport Index, Place
 
 cdef class StaticAutomaton:
@@ -12,6 +13,7 @@ cdef class StaticAutomaton:
 cdef class Cursor:
     cdef readonly StaticAutomaton automaton
     cdef Place place
+    cdef Frontier frontier      # of the draft tree that is being grown
 
     cdef int step(self, const int32_t* tokens, int64_t n) except -1 nogil
-    cdef int64_t copy(self, bint latest, int32_t* out, int64_t n) except -1 nogil
+    cdef int64_t copy_first(self, int32_t* out, int64_t n) except -1 nogil

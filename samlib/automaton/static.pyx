@@ -5,17 +5,18 @@ Paper: Section 3.2 (static corpus). Generalised: documents never run into each o
 draft. The index is a set of flat arrays, in memory or mapped from a file: the compact suffix automaton of the documents.
 """
 
+cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
 
-import numpy as np
 from tqdm import tqdm
 
-from samlib.automaton.candidates cimport Candidate
+from samlib.automaton.arrays cimport address_of, ids_of, new_ids, small_int
 from samlib.automaton.draft import Draft
 from samlib.automaton.free_memory import available_memory
 from samlib.automaton.freezing import Builder
+from samlib.automaton.frontier cimport frontier_free, frontier_init
 from samlib.automaton.frozen cimport (
+    NO_MEMORY,
     NodeRecord,
     copy_document,
     document_end,
@@ -29,6 +30,8 @@ from samlib.automaton.frozen cimport (
 from samlib.automaton.ids import MAX_TOKEN_ID, as_ids, check_draft_size
 from samlib.automaton.index_file import read_index, write_index
 from samlib.errors import FingerprintError, IndexFormatError
+
+cnp.import_array()
 
 MAX_TOKENS = 2**31 - 2      # text positions are 32-bit
 BUILD_BYTES = 60            # a token, at the peak of a build
@@ -101,7 +104,7 @@ cdef class StaticAutomaton:
         verify: read the whole file and check every section. Raises IndexFormatError for a damaged or foreign file,
         FingerprintError where a given vocab_size or fingerprint differs from the file's. A mapped file must not be
         cut short by others while it is open (saving anew is safe: it replaces the file); where that may happen, use
-        mmap=False.
+        mmap=False: a mapped file that is cut off ends the process (SIGBUS).
         """
         arrays, header = read_index(path, mmap=mmap, verify=verify)
         for name, wanted in (("vocab_size", vocab_size), ("fingerprint", fingerprint)):
@@ -204,15 +207,6 @@ def _check_growth(int64_t num_tokens):
         )
 
 
-cdef const void* _pointer(array) except? NULL:
-    """Where the array's entries are; NULL if it has none."""
-    cdef const unsigned char[::1] data
-    if array.size == 0:
-        return NULL
-    data = array.reshape(-1).view(np.uint8)
-    return &data[0]
-
-
 cdef StaticAutomaton _from_arrays(dict arrays, vocab_size, fingerprint, path):
     """The automaton over these arrays; IndexFormatError where they do not fit each other."""
     _check_sections(arrays, path)
@@ -231,18 +225,18 @@ cdef StaticAutomaton _from_arrays(dict arrays, vocab_size, fingerprint, path):
     index.num_leaves = len(arrays["leaf_start"])
     index.num_special = len(arrays["special_first"])
     index.num_table = len(arrays["table"])
-    index.text = _pointer(arrays["text"])
-    index.document_ends = <const int32_t*>_pointer(arrays["document_ends"])
-    index.nodes = <const NodeRecord*>_pointer(arrays["nodes"])
-    index.inner_token = _pointer(arrays["inner_token"])
-    index.inner_target = <const int32_t*>_pointer(arrays["inner_target"])
-    index.inner_length = _pointer(arrays["inner_length"])
-    index.leaf_token = _pointer(arrays["leaf_token"])
-    index.leaf_start = <const int32_t*>_pointer(arrays["leaf_start"])
-    index.special_first = <const int32_t*>_pointer(arrays["special_first"])
-    index.special_latest = <const int32_t*>_pointer(arrays["special_latest"])
-    index.table_start = <const int32_t*>_pointer(arrays["table_start"])
-    index.table = <const int32_t*>_pointer(arrays["table"])
+    index.text = address_of(arrays["text"])
+    index.document_ends = <const int32_t*>address_of(arrays["document_ends"])
+    index.nodes = <const NodeRecord*>address_of(arrays["nodes"])
+    index.inner_token = address_of(arrays["inner_token"])
+    index.inner_target = <const int32_t*>address_of(arrays["inner_target"])
+    index.inner_length = address_of(arrays["inner_length"])
+    index.leaf_token = address_of(arrays["leaf_token"])
+    index.leaf_start = <const int32_t*>address_of(arrays["leaf_start"])
+    index.special_first = <const int32_t*>address_of(arrays["special_first"])
+    index.special_latest = <const int32_t*>address_of(arrays["special_latest"])
+    index.table_start = <const int32_t*>address_of(arrays["table_start"])
+    index.table = <const int32_t*>address_of(arrays["table"])
     return self
 
 
@@ -281,26 +275,36 @@ cdef class Cursor:
     def __cinit__(self, StaticAutomaton automaton not None):
         self.automaton = automaton
         place_reset(&self.place)
+        frontier_init(&self.frontier)
+
+    def __dealloc__(self):
+        frontier_free(&self.frontier)
 
     def advance(self, tokens):
         """Tell the cursor the next token id, or a one-dimensional sequence of ids; amortised O(1) a token.
 
-        An id that the index does not hold is simply no match. Raises as DynamicAutomaton.extend does.
+        An id that the index does not hold is simply no match. Long sequences are read without the GIL. Raises
+        TypeError and ValueError as DynamicAutomaton.extend does, IndexFormatError where the file turns out damaged.
         """
-        cdef int32_t token
-        cdef const int32_t[::1] ids
-        if type(tokens) is int and 0 <= tokens <= MAX_TOKEN_ID:
-            token = tokens
+        cdef int64_t one = small_int(tokens)
+        cdef int32_t token = <int32_t>one
+        cdef cnp.ndarray ids
+        cdef const int32_t* first
+        cdef int64_t n
+        if one >= 0:
             self.step(&token, 1)
             return
         ids = as_ids(tokens)
-        if ids.shape[0]:
-            with nogil:
-                self.step(&ids[0], ids.shape[0])
+        first = ids_of(ids)
+        n = cnp.PyArray_SIZE(ids)
+        with nogil:
+            self.step(first, n)
 
     cdef int step(self, const int32_t* tokens, int64_t n) except -1 nogil:
-        if place_advance(&self.automaton.index, &self.place, tokens, n) < 0:
+        cdef Place place = self.place
+        if place_advance(&self.automaton.index, &place, tokens, n) < 0:
             return _raise_damaged()
+        self.place = place
         return 0
 
     @property
@@ -316,29 +320,36 @@ cdef class Cursor:
 
         Raises ValueError for a negative n or an unknown choice, IndexFormatError where the file turns out damaged.
         """
-        cdef int64_t wanted = min(check_draft_size(n), len(self.automaton))
-        if choice not in CHOICES:
+        cdef Index* index = &self.automaton.index
+        cdef int64_t wanted = small_int(n)
+        cdef int64_t start, end, found
+        if wanted < 0:
+            wanted = check_draft_size(n)
+        if choice != "first" and choice not in CHOICES:
             raise ValueError(f"choice={choice!r} is none of {', '.join(CHOICES)}")
-        cdef int32_t[::1] out
-        cdef int64_t found
-        drafted = np.empty(wanted, dtype=np.int32)
         if self.place.length == 0 or wanted == 0:
-            return drafted[:0]
-        out = drafted
-        if choice != "frequent":
-            return drafted[: self.copy(choice == "latest", &out[0], wanted)]
-        found = place_frequent(&self.automaton.index, &self.place, &out[0], wanted)
-        if found < 0:
+            return new_ids(0)
+        if choice == "frequent":
+            drafted = new_ids(min(wanted, index.num_tokens))
+            found = place_frequent(index, &self.place, ids_of(drafted), min(wanted, index.num_tokens))
+            if found < 0:
+                _raise_damaged()
+            return drafted[:found]
+        start = place_continuation(index, &self.place, choice == "latest")
+        end = document_end(index, start)
+        if end < 0:
             _raise_damaged()
-        return drafted[:found]
+        drafted = new_ids(min(wanted, end - start))
+        copy_document(index, start, ids_of(drafted), min(wanted, end - start))
+        return drafted
 
-    cdef int64_t copy(self, bint latest, int32_t* out, int64_t n) except -1 nogil:
-        """Copy at most n tokens that follow the match into `out`; return how many."""
+    cdef int64_t copy_first(self, int32_t* out, int64_t n) except -1 nogil:
+        """As draft(n), into `out`; return how many tokens there were."""
         cdef Index* index = &self.automaton.index
         cdef int64_t start, end
         if self.place.length == 0:
             return 0
-        start = place_continuation(index, &self.place, latest)
+        start = place_continuation(index, &self.place, False)
         end = document_end(index, start)
         if end < 0:
             return _raise_damaged()
@@ -347,21 +358,17 @@ cdef class Cursor:
     def draft_tree(self, n):
         """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first."""
         cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
+        cdef int32_t found = 0
         if self.place.length == 0:
             wanted = 0
-        tokens = np.empty(wanted, dtype=np.int32)
-        parents = np.empty(wanted, dtype=np.int32)
-        if wanted == 0:
-            return Draft(tokens, parents, "static", self.place.length)
-        cdef int32_t[::1] token = tokens
-        cdef int32_t[::1] parent = parents
-        cdef Candidate* heap = <Candidate*>malloc((<size_t>wanted + 2) * sizeof(Candidate))
-        if heap == NULL:
-            raise MemoryError("the draft tree does not fit in memory")
-        cdef int32_t found
-        with nogil:
-            found = place_tree(&self.automaton.index, &self.place, wanted, heap, &token[0], &parent[0])
-            free(heap)
+        tokens = new_ids(wanted)
+        parents = new_ids(wanted)
+        if wanted:
+            found = place_tree(
+                &self.automaton.index, &self.place, &self.frontier, wanted, ids_of(tokens), ids_of(parents)
+            )
+        if found == NO_MEMORY:
+            raise MemoryError("the draft tree does not fit in memory: ask for fewer nodes")
         if found < 0:
             _raise_damaged()
         return Draft(tokens[:found], parents[:found], "static", self.place.length)

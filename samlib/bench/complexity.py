@@ -12,7 +12,6 @@ of one decoding step: a token arrives, the match is found, ten tokens are drafte
 
 from bisect import bisect_left
 from dataclasses import asdict, dataclass
-from time import perf_counter_ns
 
 import numpy as np
 import pandas as pd
@@ -23,14 +22,13 @@ from samlib.automaton import DynamicAutomaton, StaticAutomaton
 from samlib.bench.machine import cpu_name
 from samlib.bench.profiles import load_profile
 from samlib.bench.records import settings_key
+from samlib.bench.turns import WARM_UP, time_interleaved
 from samlib.drafters.pld import find_ngram
 
 DRAFT = 10
 MAX_NGRAM = 3
 DOCUMENT = 256  # tokens a document of the synthetic corpus
 LONGEST = 256  # tokens of the longest match that the suffix array looks for
-WARM_UP = 10  # first steps of a series, not counted
-TURN = 10  # steps that a structure makes before the next has its turn
 BYTES = 4  # a token in the suffix array's text
 
 
@@ -83,7 +81,7 @@ def measure_complexity(settings, *, progress=True):
     for part, length in tqdm(jobs, desc="lookup cost", disable=not progress):
         rng = np.random.default_rng([settings.seed, length])
         lookups = prepare[part](length, settings, rng)
-        for structure, times in _time_interleaved(lookups, settings.steps).items():
+        for structure, times in time_interleaved(lookups, settings.steps).items():
             rows.append({"part": part, "structure": structure, "length": length, **_summary(times)})
     return pd.DataFrame(rows).assign(settings=settings.key())
 
@@ -199,22 +197,6 @@ def _corpus_lookups(length, settings, rng):
         "suffix_array": lambda step: array.lookup(query[: step + 1][-LONGEST:]),
         "automaton": follow,
     }
-
-
-def _time_interleaved(lookups, steps):
-    """Nanoseconds of each structure's lookups; they take turns, so that a slow moment of the machine hits them all.
-
-    A turn is several steps long: otherwise the scan, which reads the whole text, would empty the caches before every
-    single step of the others, and their costs would grow with the text because of it.
-    """
-    times = {structure: [] for structure in lookups}
-    for first in range(0, steps + WARM_UP, TURN):
-        for structure, lookup in lookups.items():
-            for step in range(first, min(first + TURN, steps + WARM_UP)):
-                start = perf_counter_ns()
-                lookup(step)
-                times[structure].append(perf_counter_ns() - start)
-    return {structure: series[WARM_UP:] for structure, series in times.items()}
 
 
 def _summary(times):

@@ -23,7 +23,8 @@ class Profile:
 
     `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `packed`: samlib's own runs use
     packed linear layers. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py),
-    `static_documents` None the whole corpus. `paper` and `device_sized` list the methods of Table 1's two blocks.
+    `static_documents` None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale.
+    `paper` and `device_sized` list the methods of Table 1's two blocks.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Profile:
     cost_widths: tuple[int, ...]
     cost_context: int
     cost_repeats: int
+    automaton_tokens: int
 
     def parameters(self):
         """The fields as plain JSON types, for keys and manifests."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+TEST_FLAGS = ("--test", "--test-slow", "--test-sanitized")
 
 DESCRIPTION = """\
 Reproduces the SAM-Decoding paper's tables and figures on this machine: prepares an environment (.venv, or the active
@@ -47,6 +48,7 @@ class Options:
     parameters: dict[str, str] = field(default_factory=dict)
     test: bool = False
     test_slow: bool = False
+    test_sanitized: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,6 +85,8 @@ def parser(prog: str = "run_all.sh") -> argparse.ArgumentParser:
     tests = out.add_argument_group("tests (instead of a run)")
     tests.add_argument("--test", action="store_true", help="unit tests, the notebooks with profile smoke, lint")
     tests.add_argument("--test-slow", action="store_true", help="the tests that take minutes")
+    sanitized = "the compiled code's tests under the address and undefined-behaviour sanitizers (needs gcc and libasan)"
+    tests.add_argument("--test-sanitized", action="store_true", help=sanitized)
     return out
 
 
@@ -114,7 +118,7 @@ def parse(argv: list[str], prog: str = "run_all.sh") -> Options:
         flag = unknown[0].partition("=")[0]
         what = "flag" if flag.startswith("-") else "argument"
         raise UsageError(f"unknown {what} {flag}{nearest(flag, flags)} (--help lists all flags)")
-    _check_alone(argv, found)
+    _check_alone(argv)
     return Options(
         profile=_profile(found.profile),
         only=_numbers(found.only),
@@ -126,13 +130,14 @@ def parse(argv: list[str], prog: str = "run_all.sh") -> Options:
         parameters=_parameters(found.parameter),
         test=found.test,
         test_slow=found.test_slow,
+        test_sanitized=found.test_sanitized,
     )
 
 
-def _check_alone(argv: list[str], found: argparse.Namespace) -> None:
-    others = [word for word in argv if word not in ("--test", "--test-slow")]
-    if (found.test or found.test_slow) and others:
-        raise UsageError(f"--test and --test-slow take no other flags; leave out {others[0]}")
+def _check_alone(argv: list[str]) -> None:
+    others = [word for word in argv if word not in TEST_FLAGS]
+    if len(others) < len(argv) and others:
+        raise UsageError(f"{', '.join(TEST_FLAGS)} take no other flags; leave out {others[0]}")
 
 
 def _profile(name: str) -> str:

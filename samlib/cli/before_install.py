@@ -1,7 +1,7 @@
 """run_all.sh's questions, answered with the standard library alone, before anything is installed or built.
 
 Run as a file: so it finds its neighbours without samlib itself, whose compiled parts may be missing.
-    before_install.py check FLAGS...       prints "run", "dry-run", "test", "test-slow" or "test test-slow"
+    before_install.py check FLAGS...       prints "run", "dry-run", or the tests: "test", "test-slow", "test-sanitized"
     before_install.py help                 the flags explained
     before_install.py plan FLAGS...        the notebooks of a dry run
     before_install.py requirements GROUP   one requirement a line; GROUP is build, torch or rest
@@ -21,8 +21,8 @@ import plan
 def check(flags: list[str]) -> int:
     """Prints the modes that the flags ask for."""
     options = arguments.parse(flags)
-    tests = ["test"] * options.test + ["test-slow"] * options.test_slow
-    print(" ".join(tests) or ("dry-run" if options.dry_run else "run"))
+    asked = {"test": options.test, "test-slow": options.test_slow, "test-sanitized": options.test_sanitized}
+    print(" ".join(mode for mode in asked if asked[mode]) or ("dry-run" if options.dry_run else "run"))
     return 0
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 # What each notebook must write into figures/<profile>/; a run in which one is missing has failed.
 FIGURES = {
     "00": (),
-    "01": ("automaton.pdf", "automaton.png", "complexity.csv", "complexity.pdf", "complexity.png"),
+    "01": (
+        "automaton.pdf",
+        "automaton.png",
+        "automaton_scale.csv",
+        "automaton_scale.pdf",
+        "automaton_scale.png",
+        "complexity.csv",
+        "complexity.pdf",
+        "complexity.png",
+    ),
     "02": (
         "table1.csv",
         "table1.md",
@@ -20,7 +29,7 @@ FIGURES = {
 }
 
 # What each notebook keeps in runs/<profile>/records/; without it the notebook is due again.
-RECORDS = {"01": ("complexity.csv",), "02": ("table1.jsonl",)}
+RECORDS = {"01": ("automaton.jsonl", "complexity.csv"), "02": ("table1.jsonl",)}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from samlib.cli.arguments import Options, UsageError, parse
 from samlib.cli.execute import Job, NotebookFailed, execute, progress_stream, shown
 from samlib.errors import SetupError
 
-OTHER_MINUTES = 3  # what the notebooks without a time budget take together, about
+OTHER_MINUTES = 5  # what the notebooks without a time budget take together, about
 
 
 def main(argv: list[str]) -> int:

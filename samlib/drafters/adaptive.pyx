@@ -61,7 +61,7 @@ cdef class _Retrieval:
         if n == 0:
             return tokens
         if source == "static":
-            return tokens[: self.cursor.copy(False, &out[0], n)]
+            return tokens[: self.cursor.copy_first(&out[0], n)]
         state = self.dynamic.match()
         self.dynamic.copy_after(self.dynamic.automaton.states[state].first_end + 1, &out[0], n)
         return tokens

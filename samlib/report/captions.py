@@ -45,6 +45,20 @@ def complexity_caption(frame, profile):
     return f"{text} Profile {load_profile(profile).name}; {cpu_name()}, one thread; n = {n} lookups a point."
 
 
+def automaton_scale_caption(records, profile):
+    """The caption of the figure of the automata at scale, from the records that it was made from."""
+    text = (
+        "The static index at scale: speed of building, size when finished (text and occurrence counts included), and a "
+        "draft of 40 tokens from Python, lookup included, along text that is not in the index; medians, with bars from "
+        "the smallest to the largest repeat. A line is one comparison in one run, at the corpus size that it names. "
+        "Ticks: what memory latency and bandwidth allow."
+    )
+    facts, repeats = records[0]["corpus"], min(record["repeats"] for record in records)
+    corpus = f"{facts['tokens']:,} tokens of the embedded corpus and this environment's Python files"
+    machines = " and ".join(dict.fromkeys(record["cpu"] for record in records))
+    return f"{text} Profile {load_profile(profile).name}; {corpus}; {machines}, one thread; n = {repeats} repeats."
+
+
 def _devices(profile, records):
     """The devices named by the records' manifests, each once; the present one where no manifest is left."""
     folder = paths.runs_dir(profile.name)

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from samlib.report.styles import (
     BLACK,
@@ -13,6 +13,7 @@ from samlib.report.styles import (
     METHOD_STYLES,
     ORANGE,
     PAGE_WIDTH,
+    PURPLE,
     SOURCE_COLORS,
     TASK_LABELS,
     style_context,
@@ -26,6 +27,13 @@ STRUCTURES = {
     "suffix_array": ("Suffix array", GREY, "v", "-."),
     "automaton": ("Suffix automaton", BLUE, "o", "-"),
 }
+# What the figure of the automata at scale shows: (the library's measurement, beside a peer, label of the axis).
+SCALE_PANELS = (
+    ("build", "build, {}", "Building (million tokens/s)"),
+    ("index memory", "index memory, {}", "Finished index (bytes/token)"),
+    ("draft, first, held-out", "draft, held-out, {}", "Draft of 40 tokens (µs)"),
+)
+PEER_LOOKS = {"DraftRetriever": (ORANGE, "s"), "ArcticInference": (PURPLE, "^"), "plain Python": (GREY, "v")}
 COMPLEXITY_PANELS = {"context": "Prompt and answer so far", "corpus": "Fixed corpus"}
 
 
@@ -56,8 +64,7 @@ def plot_complexity(frame):
             ax.set(xscale="log", yscale="log", xlabel="Length (tokens)", title=label)
             _tick_lengths(ax, sorted(set(frame.loc[frame["part"] == part, "length"])))
         decades = np.log10(frame["q75_us"].max() / frame["q25_us"].min())
-        axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,)))
-        axes[0].yaxis.set_major_formatter(lambda value, _: _short_count(value))
+        _label_decades(axes[0].yaxis, decades)
         axes[0].set_ylabel("One lookup (µs)")
         fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(STRUCTURES))
     return fig
@@ -83,6 +90,54 @@ def plot_sources(shares):
         ax.grid(visible=False)
         fig.legend(loc="outside upper center", ncols=table.shape[1])
     return fig
+
+
+def plot_automaton_scale(rows):
+    """Building, memory and drafting of the static index beside each peer, log axes; ticks: what the machine allows.
+
+    rows: of `samlib.bench.automaton_table.automaton_rows`. A line of the figure is one comparison: samlib and the peer
+    at the same size in the same run, bars from the smallest to the largest repeat.
+    """
+    peers = [name for name in PEER_LOOKS if name in set(rows["peer"])]
+    by_name = rows.set_index("measurement")
+    with style_context():
+        fig = Figure(figsize=(PAGE_WIDTH, 1.1 + 0.25 * (1 + len(peers))))
+        axes = fig.subplots(1, len(SCALE_PANELS), sharey=True)
+        for ax, (alone, beside, label) in zip(axes, SCALE_PANELS, strict=True):
+            _plot_comparisons(ax, by_name, [alone, *(beside.format(peer) for peer in peers)])
+            ax.set(xscale="log", xlabel=label)
+            _label_decades(ax.xaxis, np.log10(ax.get_xlim()[1] / ax.get_xlim()[0]))
+        names = ["build", *(f"build, {peer}" for peer in peers)]
+        labels = [
+            f"{peer}, {_short_count(by_name.loc[name, 'tokens'])}"
+            for peer, name in zip(["samlib", *peers], names, strict=True)
+        ]
+        axes[0].set_yticks(range(len(names)), labels)
+        axes[0].set_ylim(len(names) - 0.5, -0.5)
+        fig.legend(handles=_scale_handles(peers), loc="outside upper center", ncols=2 + len(peers))
+    return fig
+
+
+def _plot_comparisons(ax, by_name, names):
+    """One row a name, from above: the peer's marker, samlib's, a line between, and a tick at the machine's limit."""
+    ax.grid(visible=True, axis="x")
+    ax.tick_params(axis="y", length=0)
+    for y, row in enumerate(by_name.loc[name] for name in names):
+        ax.plot([row["samlib"], row["other"]], [y, y], color="0.8", linewidth=1.0, zorder=1)
+        if row["peer"] in PEER_LOOKS:
+            color, marker = PEER_LOOKS[row["peer"]]
+            ax.hlines(y, row["other_low"], row["other_high"], color=color)
+            ax.plot(row["other"], y, marker, color=color)
+        ax.hlines(y, row["samlib_low"], row["samlib_high"], color=BLUE)
+        ax.plot(row["samlib"], y, "o", color=BLUE)
+        ax.plot(row["limit"], y, "|", color=BLACK, markersize=9)
+
+
+def _scale_handles(peers):
+    looks = (
+        {"samlib": (BLUE, "o")} | {peer: PEER_LOOKS[peer] for peer in peers} | {"limit of the machine": (BLACK, "|")}
+    )
+    return [Line2D([], [], color=c, marker=m, linestyle="none", label=name) for name, (c, m) in looks.items()]
 
 
 def _plot_block(ax, cells):
@@ -136,5 +191,14 @@ def _tick_lengths(ax, lengths):
     ax.minorticks_off()
 
 
+def _label_decades(axis, decades):
+    """Labels at powers of ten; on an axis that spans less than two decades also at 2 and 5 times these."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,)))
+    axis.set_major_formatter(lambda value, _: _short_count(value))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _short_count(value):
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"

@@ -1,5 +1,6 @@
 """Conclusions in sentences, worded by what was measured: another run may say something else."""
 
+from samlib.bench.automaton_table import number
 from samlib.bench.complexity import growth
 from samlib.report.styles import BLOCK_LABELS, METHOD_STYLES, TASK_LABELS
 from samlib.report.tables import TABLE1_METHODS
@@ -17,6 +18,22 @@ def complexity_findings(frame):
     return [
         *(_growth_sentence(row) for row in table.to_dict("records")),
         f"This run {verdict} the claim that an automaton's lookup does not depend on the length of the text.",
+    ]
+
+
+def automaton_scale_findings(rows):
+    """What the automata at scale came to, beside each peer and each target, a sentence each.
+
+    rows: of `samlib.bench.automaton_table.automaton_rows`.
+    """
+    by_name = rows.set_index("measurement")
+    peers = [name.removeprefix("build, ") for name in by_name.index if name.startswith("build, ")]
+    failures = [f"Not measured: {error}." for error in dict.fromkeys(rows["error"].dropna())]
+    return [
+        *_scale_sentences(by_name),
+        *(_peer_sentence(by_name, peer) for peer in peers),
+        *failures,
+        _target_sentence(rows),
     ]
 
 
@@ -39,6 +56,40 @@ def _growth_sentence(row):
         f"{row['shortest']:,} tokens to {row['last_us']:.1f} µs at {row['longest']:,} "
         f"({row['last_us'] / row['first_us']:.1f} times); exponent {slope:.2f}: {kind}."
     )
+
+
+def _scale_sentences(by_name):
+    build, size, draft = (by_name.loc[name] for name in ("build", "index memory", "draft, first, held-out"))
+    return [
+        f"An index of {build['tokens']:,} tokens is built at {number(build['samlib'])} million tokens a second (the "
+        f"machine allows about {number(build['limit'])}) and takes {number(size['samlib'])} bytes a token, where the "
+        f"text alone takes {number(size['limit'])}; opening it takes {number(by_name.loc['open', 'samlib'])} ms.",
+        f"A draft of 40 tokens, lookup included, takes {number(draft['samlib'])} µs from Python along text that is not "
+        f"in the index; the machine allows about {number(draft['limit'])}.",
+    ]
+
+
+def _peer_sentence(by_name, peer):
+    measured = {"build": f"build, {peer}", "memory": f"index memory, {peer}", "draft": f"draft, held-out, {peer}"}
+    rows = {what: by_name.loc[name] for what, name in measured.items()}
+    words = ", ".join(f"{what} {_times(row)}" for what, row in rows.items())
+    size = f"{rows['build']['tokens']:,} tokens"
+    return f"Against {peer}, both with {size}, the ratios (above 1 in favour of samlib) are: {words}."
+
+
+def _times(row):
+    if row["ratio"] != row["ratio"]:  # nan: not measured
+        return "not measured"
+    bounds = "" if row["ratio_low"] == row["ratio_high"] else f" ({row['ratio_low']:.2f} to {row['ratio_high']:.2f})"
+    return f"{number(row['ratio'])}{bounds}"
+
+
+def _target_sentence(rows):
+    judged = rows[rows["reached"].notna()]
+    missed = [f"{row.measurement} ({number(row.samlib)} {row.unit})" for row in judged.itertuples() if not row.reached]
+    verdict = f"missed: {', '.join(missed)}" if missed else "none is missed"
+    reached = len(judged) - len(missed)
+    return f"Of {len(judged)} targets, which are meant at 16 million tokens, {reached} are reached; {verdict}."
 
 
 def _block_findings(frame, block):

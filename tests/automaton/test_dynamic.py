@@ -166,7 +166,7 @@ def test_options_are_named():
         automaton_of([1, 1]).draft(3, "first")
 
 
-# --- bad input leaves the automaton as it was -------------------------------------------------------------------------
+# --- bad input leaves the automaton as it was -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("bad", "error"), BAD_FORMS)
@@ -181,7 +181,7 @@ def test_bad_ids_change_nothing(bad, error):
     assert automaton.match_length == 4
 
 
-# --- size -------------------------------------------------------------------------------------------------------------
+# --- size -----------------------------------------------------------------------------------------------------------
 
 
 @given(text=texts(max_size=80))

@@ -51,7 +51,7 @@ def walk(index):
     return seen
 
 
-# --- round trip -------------------------------------------------------------------------------------------------------
+# --- round trip -----------------------------------------------------------------------------------------------------
 
 
 @LOADS
@@ -136,7 +136,7 @@ def test_what_cannot_be_pickled_says_what_to_do():
         assert "\n" not in str(caught.value)
 
 
-# --- vocabulary and fingerprint ---------------------------------------------------------------------------------------
+# --- vocabulary and fingerprint -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("asked", [{"vocab_size": 31}, {"fingerprint": "other"}, {"vocab_size": 30, "fingerprint": ""}])
@@ -160,7 +160,7 @@ def test_the_errors_are_value_errors():
     assert samlib.IndexFormatError is IndexFormatError
 
 
-# --- damage -----------------------------------------------------------------------------------------------------------
+# --- damage ---------------------------------------------------------------------------------------------------------
 
 
 @LOADS
@@ -259,7 +259,7 @@ def test_an_unverified_damaged_file_never_takes_the_process_down(saved, tmp_path
     assert int(child.stdout.split()[1]) > 0, "nothing was opened, so nothing was tested"
 
 
-# --- interrupted saves ------------------------------------------------------------------------------------------------
+# --- interrupted saves ----------------------------------------------------------------------------------------------
 
 
 def other_files(path):

@@ -52,6 +52,7 @@ def test_all_flags_reach_the_options(tmp_path):
         (["-p", "count"], "-p takes NAME=VALUE, not 'count'"),
         (["-p", "a b=1"], "-p takes NAME=VALUE"),
         (["--test", "--profile", "smoke"], "take no other flags; leave out --profile"),
+        (["--fresh", "--test-sanitized"], "take no other flags; leave out --fresh"),
     ],
 )
 def test_a_wrong_flag_is_one_line(words, message):

@@ -116,6 +116,17 @@ def test_another_index_for_torch_alone(clone):
     assert [line for line in asked if "--index-url" in line] == ["--index-url an index torch==2.13.0"]
 
 
+@pytest.mark.parametrize(("status", "line"), [(0, "all tests passed"), (1, "run_all: failed: tests under sanitizers")])
+def test_the_sanitized_tests_are_run_by_the_same_python(clone, status, line):
+    script = clone.root / "tests" / "sanitize.sh"
+    script.parent.mkdir()
+    clone.script(script, f'#!/usr/bin/env bash\necho "sanitized by $PYTHON"\nexit {status}\n')
+    found, shown, errors, _ = clone.call("--test-sanitized")
+    assert found == status
+    assert shown == f"sanitized by {clone.environment}/bin/python\n"
+    assert errors.splitlines()[-1] == line
+
+
 @pytest.mark.parametrize("change", ["edited", "extension gone", "debug"])
 def test_the_package_alone_is_built_again(clone, change):
     clone.call()

@@ -7,7 +7,8 @@ import pytest
 from samlib import paths
 from samlib.bench.machine import cpu_name, device_words
 from samlib.bench.profiles import load_profile
-from samlib.report import caption, complexity_caption, table1_caption
+from samlib.report import automaton_scale_caption, caption, complexity_caption, table1_caption
+from tests.bench.scale_records import scale_records
 from tests.report.synthetic import complexity_frame, table1_frame
 
 RECORDS = [
@@ -46,3 +47,9 @@ def test_table_and_costs_give_their_n(manifests):
     assert "n = 30 questions in all" in table1_caption(table1_frame(), "cpu", RECORDS)
     costs = complexity_caption(complexity_frame(), "smoke")
     assert costs.endswith(f"Profile smoke; {cpu_name()}, one thread; n = 60 lookups a point.")
+
+
+def test_the_automata_at_scale_name_corpus_machine_and_repeats():
+    text = automaton_scale_caption(scale_records(), "cpu")
+    assert "Profile cpu; 16,000,000 tokens of the embedded corpus and this environment's Python files; CPU A" in text
+    assert text.endswith("n = 3 repeats.")

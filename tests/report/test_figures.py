@@ -7,15 +7,18 @@ import pytest
 from matplotlib.container import BarContainer
 
 from samlib import paths
+from samlib.bench.automaton_table import automaton_rows
 from samlib.report import (
     WordAutomaton,
     draw_automaton,
+    plot_automaton_scale,
     plot_complexity,
     plot_sources,
     plot_table1,
     save_figure,
 )
 from samlib.report.save import write_whole
+from tests.bench.scale_records import scale_records
 from tests.report.synthetic import complexity_frame, table1_frame
 
 SHARES = pd.DataFrame(
@@ -26,6 +29,7 @@ FIGURES = {
     "table1": lambda: plot_table1(table1_frame()),
     "complexity": lambda: plot_complexity(complexity_frame()),
     "sources": lambda: plot_sources(SHARES),
+    "automaton_scale": lambda: plot_automaton_scale(automaton_rows(scale_records())),
     "automaton": lambda: draw_automaton(WordAutomaton("so the cat sat and the cat".split())),
 }
 
@@ -79,6 +83,25 @@ def test_table1_draws_each_measured_value_and_each_of_the_papers():
     shown = frame[~frame["method"].isin(["autoregressive", "hf_generate"])]
     for column in ("speedup", "paper_speedup"):
         assert {round(float(value), 6) for value in shown[column].dropna()} <= drawn
+
+
+def test_automata_at_scale_show_both_sides_of_each_comparison_and_the_limit():
+    rows = automaton_rows(scale_records()).set_index("measurement")
+    build, memory, draft = plot_automaton_scale(rows.reset_index()).axes
+    shown = [label.get_text() for label in build.get_yticklabels()]
+    assert shown == ["samlib, 16M", "DraftRetriever, 16M", "ArcticInference, 2M"]
+    for ax, name in ((build, "build"), (memory, "index memory"), (draft, "draft, held-out")):
+        drawn = {round(float(x), 9) for line in ax.lines for x in line.get_xdata()}
+        beside = rows.loc[f"{name}, DraftRetriever"]
+        alone = rows.loc["draft, first, held-out" if name.startswith("draft") else name]
+        wanted = (beside["samlib"], beside["other"], alone["samlib"], alone["limit"])
+        assert {round(float(x), 9) for x in wanted} <= drawn
+        assert ax.get_xscale() == "log"
+
+
+def test_automata_at_scale_can_be_drawn_without_any_peer():
+    rows = automaton_rows([record for record in scale_records() if not record["peer"]])
+    assert [label.get_text() for label in plot_automaton_scale(rows).axes[0].get_yticklabels()] == ["samlib, 16M"]
 
 
 def test_bars_of_a_method_add_up_to_its_steps():

@@ -1,6 +1,8 @@
 """Conclusions say what was measured, and another measurement makes them say something else."""
 
-from samlib.report import bullets, complexity_findings, table1_findings
+from samlib.bench.automaton_table import automaton_rows
+from samlib.report import automaton_scale_findings, bullets, complexity_findings, table1_findings
+from tests.bench.scale_records import scale_records
 from tests.report.synthetic import complexity_frame, table1_frame
 
 
@@ -46,3 +48,21 @@ def test_findings_survive_an_empty_block_and_a_missing_paper():
     findings = table1_findings(frame)
     assert "Sized to this device: nothing was measured." in findings
     assert bullets(findings).count("\n") == len(findings) - 1
+
+
+def test_the_automata_at_scale_are_told_beside_their_limits_peers_and_targets():
+    build, draft, retriever, arctic, failed, targets = automaton_scale_findings(automaton_rows(scale_records()))
+    assert "16,000,000 tokens is built at 2.6 million tokens a second (the machine allows about 18.6)" in build
+    assert "takes 20 bytes a token, where the text alone takes 2; opening it takes 2 ms" in build
+    assert "2.5 µs" in draft and "allows about 0.502" in draft
+    assert retriever.startswith("Against DraftRetriever, both with 16,000,000 tokens, the ratios")
+    assert retriever.endswith("build 1.6 (1.10 to 2.00), memory 1.5, draft 110 (100.00 to 120.00).")
+    assert arctic.endswith("build 1.6 (1.10 to 2.00), memory not measured, draft not measured.")
+    assert failed == "Not measured: ArcticInference: killed by SIGABRT: bad query."
+    assert "are reached; missed: peak memory (95 B/token), step at 100000 against 1000 (1.6 times)." in targets
+
+
+def test_without_a_missed_target_none_is_named():
+    rows = automaton_rows([record for record in scale_records() if "peak" not in record["measurement"]])
+    rows = rows[rows["measurement"] != "step at 100000 against 1000"]
+    assert automaton_scale_findings(rows)[-1].endswith("none is missed.")
