@@ -34,7 +34,7 @@ from samlib.errors import FingerprintError, IndexFormatError
 cnp.import_array()
 
 MAX_TOKENS = 2**31 - 2      # text positions are 32-bit
-BUILD_BYTES = 60            # a token, at the peak of a build
+BUILD_BYTES = 80            # a token of real text, at the peak of a build
 FREEZE_BYTES = 25           # a token, of these, for the last part of it
 RESERVED = 1 << 24          # tokens, where their number is not known beforehand
 CHUNK = 1 << 20             # tokens between two looks at progress bar, memory and keyboard
@@ -53,7 +53,7 @@ cdef class StaticAutomaton:
     """An immutable suffix automaton over documents of token ids, with occurrence counts.
 
     Made by `build` or `load`. On real text it takes 12 to 14 bytes a token, the text included, where all ids are below
-    65,536, and some 4 more otherwise; building takes at most 60 at its peak.
+    65,536, and some 4 more otherwise; building takes at most 60 (80) at its peak. On random text it is up to 60 and 200.
 
     Thread-safety: shared freely by threads; each has its own `cursor()`. Processes that `load` one file share its pages.
     """

@@ -29,7 +29,7 @@ from samlib.bench.records import RecordStore, settings_key
 from samlib.bench.scale import CHOICES
 from samlib.errors import SetupError
 
-RULE = 1  # part of every key: raise it where a measurement means something else than before
+RULE = 2  # part of every key: raise it where a measurement means something else than before
 REPEATS = 3
 STEPS = 1000  # of a walk
 BLOCK = 1000  # tokens appended in one call

@@ -75,7 +75,7 @@ class Samlib:
 
 
 class PlainPython:
-    """The automaton in plain Python, occurrence counts included, over the documents as one text."""
+    """The same index in plain Python: documents, occurrence counts, ranked edges."""
 
     name, max_tokens, peak_bytes, saves, cheap = "plain Python", 300_000, 2500, False, True
 
@@ -84,13 +84,15 @@ class PlainPython:
         return samlib.__version__
 
     def prepare(self, documents, vocab_size):
-        return np.concatenate(documents).tolist()
+        return [ids.tolist() for ids in documents]
 
     def build(self, prepared):
         self.automaton = PlainAutomaton()
-        for token in prepared:
-            self.automaton.extend(token)
-        self.counts = self.automaton.occurrences()
+        for document in prepared:
+            self.automaton.begin_document()
+            for token in document:
+                self.automaton.extend(token)
+        self.ranked = self.automaton.ranked(self.automaton.occurrences())
         self.match = 0, 0
 
     def lookup(self, token, recent):

@@ -64,3 +64,23 @@ def test_another_text_is_followed_at_its_longest_match(text, query):
         state, size = automaton.advance(state, size, token)
         assert size == longest_suffix_in(text, query[:read])
         assert automaton.length[automaton.link[state]] < size <= automaton.length[state] or size == 0
+
+
+@given(st.lists(TEXTS, max_size=4))
+def test_documents_are_apart_and_continuations_ranked(documents):
+    automaton = PlainAutomaton()
+    for document in documents:
+        automaton.begin_document()
+        for token in document:
+            automaton.extend(token)
+    counts = automaton.occurrences()
+    ranked = automaton.ranked(counts)
+    for state in range(1, len(counts)):
+        part = passage(automaton, state)
+        assert counts[state] == _count_all(documents, part)
+        following = {token: _count_all(documents, [*part, token]) for token in range(3)}
+        assert ranked[state] == [token for token in sorted(following, key=lambda t: -following[t]) if following[token]]
+
+
+def _count_all(documents, part):
+    return sum(count(document, part) for document in documents)
