@@ -80,12 +80,12 @@ cdef inline Candidate candidate_pop(Candidate* heap, int32_t size) noexcept nogi
 
 
 cdef inline void frontier_prune(Frontier* self) noexcept nogil:
-    """Keep the best half of a heap of 2 * wanted candidates."""
+    """Keep the best `wanted` (> 0) of at least twice as many candidates."""
     cdef int32_t i
-    for i in range(2 * self.wanted, self.wanted, -1):
-        self.heap[i - 1] = candidate_pop(self.heap, i)
-    for i in range(self.wanted):            # they now lie in the upper half, the best last
-        self.heap[i] = self.heap[2 * self.wanted - 1 - i]
+    for i in range(self.wanted):
+        self.heap[self.size - 1 - i] = candidate_pop(self.heap, self.size - i)
+    for i in range(self.wanted):            # they now lie at the end, the best last
+        self.heap[i] = self.heap[self.size - 1 - i]
     self.size = self.wanted
     self.floor = self.heap[self.wanted - 1]
     self.full = True
@@ -95,7 +95,7 @@ cdef inline int frontier_offer(Frontier* self, Candidate* item) noexcept nogil:
     """Add a candidate, which gets its `order` here; -1 without memory for it."""
     item.order = self.offered
     self.offered += 1
-    if self.full and not candidate_better(item, &self.floor):
+    if self.wanted == 0 or (self.full and not candidate_better(item, &self.floor)):
         return 0
     if self.size >= 2 * self.wanted:
         frontier_prune(self)
