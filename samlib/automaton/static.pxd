@@ -5,7 +5,7 @@ from samlib.automaton.frozen cimport Index, Place
 
 cdef class StaticAutomaton:
     cdef Index index
-    cdef readonly dict arrays   # owns what `index` points into
+    cdef dict arrays            # owns what `index` points into
     cdef readonly object vocab_size
     cdef readonly object fingerprint
     cdef readonly object path
