@@ -442,7 +442,5 @@ cdef int compact_extend(Compact* self, const int32_t* tokens, int64_t n) except 
 cdef int compact_close(Compact* self) except -1 nogil:
     """End the open document: every suffix of it that stands elsewhere, too, gets a node that knows of the end."""
     self.document_ends[self.num_documents - 1] = <int32_t>self.size
-    _branch(self, NONE)
-    self.base = ROOT
-    self.depth = 0
+    _branch(self, NONE)                             # which ends at the root
     return 0

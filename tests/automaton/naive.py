@@ -5,6 +5,7 @@ the end of its text. Drafts, counts and draft trees are all read off that list.
 """
 
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 
@@ -83,6 +84,22 @@ class NaiveStatic:
         """The copy after the earliest ("first") or last ("latest") occurrence, cut at its document's end."""
         remainders = self.remainders(query)
         return list(remainders[0 if choice == "first" else -1][:n]) if remainders else []
+
+    def num_states(self):
+        """How many states an index must store: the root, and those from which it goes on in several ways.
+
+        Strings that end at the same places share a state; the end of each document is a way of its own.
+        """
+        places = {}
+        for index, document in enumerate(self.documents):
+            for start, end in combinations(range(len(document) + 1), 2):
+                places.setdefault(tuple(document[start:end]), set()).add((index, end))
+        return 1 + len({frozenset(ends) for ends in places.values() if len(set(map(self._way_on, ends))) > 1})
+
+    def _way_on(self, place):
+        """The token at (document, position), or the end of that very document."""
+        index, end = place
+        return self.documents[index][end] if end < len(self.documents[index]) else ("end", index)
 
 
 def prefix_counts(remainders):

@@ -12,6 +12,7 @@ from hypothesis import given
 
 import samlib
 from samlib import DynamicAutomaton, FingerprintError, IndexFormatError, StaticAutomaton
+from samlib.automaton.index_file import NODE_FIELDS, write_index
 
 from .strategies import corpora_and_queries
 from .test_static import answers
@@ -257,6 +258,85 @@ def test_an_unverified_damaged_file_never_takes_the_process_down(saved, tmp_path
     )
     assert child.returncode == 0, child.stderr[-2000:]
     assert int(child.stdout.split()[1]) > 0, "nothing was opened, so nothing was tested"
+
+
+# --- damage that a walk meets ---------------------------------------------------------------------------------------
+
+FORKED = [[1, 2, 3], [1, 2, 4]]  # nodes: root, [1, 2]; inner edges: 1 2 and 2; leaf edges: 3, 4 of either node
+WIDE = [[token, 50] for token in range(40)] * 2  # the root has 41 inner edges, in a hash table of 64 entries
+LINK, LENGTH, _COUNT, FIRST, LATEST, INNER, LEAF = range(len(NODE_FIELDS))
+
+
+def load_with(tmp_path, documents, section, where, value):
+    """The index of `documents`, one number of which is wrong, opened from a file whose checksums do not show it."""
+    arrays = {name: array.copy() for name, array in StaticAutomaton.build(documents).arrays.items()}
+    assert np.all(arrays[section][where] != value)
+    arrays[section][where] = value
+    write_index(tmp_path / "wrong.sam", arrays, vocab_size=None, fingerprint=None)
+    return StaticAutomaton.load(tmp_path / "wrong.sam")
+
+
+@pytest.mark.parametrize(
+    ("documents", "section", "where", "value"),
+    [
+        pytest.param(FORKED, "inner_target", 0, 2, id="an edge to the node after the last"),
+        pytest.param(FORKED, "inner_target", 0, 2**31 - 1, id="an edge far from any node"),
+        pytest.param(FORKED, "inner_target", 0, -1, id="an edge to no node"),
+        pytest.param(FORKED, "inner_length", 0, 0, id="an empty label"),
+        pytest.param(FORKED, "nodes", (1, FIRST), 1, id="a label that begins before the text"),
+        pytest.param(FORKED, "nodes", (1, FIRST), 7, id="a label that ends after the text"),
+        pytest.param(FORKED, "nodes", (1, LATEST), -1, id="a last occurrence before the text"),
+        pytest.param(FORKED, "nodes", (2, INNER), 3, id="more inner edges than there are"),
+        pytest.param(FORKED, "nodes", (2, LEAF), 5, id="more leaf edges than there are"),
+        pytest.param(FORKED, "nodes", (1, LINK), 2, id="a link to the node after the last"),
+        pytest.param(FORKED, "nodes", (0, LENGTH), 2, id="a link that does not shorten the match"),
+        pytest.param(FORKED, "leaf_start", 2, -1, id="a leaf that begins before the text"),
+        pytest.param(FORKED, "leaf_start", 2, 6, id="a leaf that begins at the end of the text"),
+        pytest.param(FORKED, "document_ends", 1, 7, id="a document that ends after the text"),
+        pytest.param(WIDE, "table_start", 1, 128, id="a hash table that is larger than all"),
+        pytest.param(WIDE, "table_start", 1, 63, id="a hash table of an odd size"),
+        pytest.param(WIDE, "table", slice(None), 41, id="hash table entries without an edge"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_where_a_walk_meets_it(tmp_path, documents, section, where, value):
+    """Out of range by one, where nothing would crash and an answer might even look right."""
+    cursor = load_with(tmp_path, documents, section, where, value).cursor()
+    with pytest.raises(IndexFormatError, match="damaged"):
+        for token in [token for document in documents for token in document]:
+            cursor.advance(token)
+            cursor.draft(9, choice="latest")
+            cursor.draft_tree(9)
+
+
+def test_an_advance_that_meets_damage_leaves_the_cursor_where_it_was(tmp_path):
+    cursor = load_with(tmp_path, FORKED, "nodes", (1, LINK), 2).cursor()
+    cursor.advance([1])
+    with pytest.raises(IndexFormatError):
+        cursor.advance([2, 9])
+    assert (cursor.match_length, cursor.draft(9).tolist()) == (1, [2, 3])
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param((2, 0, 0, 2), id="the node after the last"),
+        pytest.param((2**31 - 1, 0, 0, 2), id="a node far from any"),
+        pytest.param((-1, 0, 0, 0), id="no node"),
+        pytest.param((0, 4, 1, 1), id="the edge after the last"),
+        pytest.param((0, -1, 1, 1), id="no edge"),
+        pytest.param((0, 0, 3, 3), id="below the end of a label"),
+        pytest.param((0, 0, -1, 1), id="above a label"),
+        pytest.param((0, 0, 1, 0), id="deeper than long"),
+        pytest.param((1, 0, 1, 3), id="the end of a document"),
+    ],
+)
+def test_a_place_that_the_index_does_not_have_is_refused(place):
+    """Of a cursor that was pickled before another index took its file's place."""
+    index = StaticAutomaton.build(FORKED)
+    restore, (_, *known) = index.cursor().__reduce__()
+    assert restore(index, *known).match_length == 0
+    with pytest.raises(IndexFormatError, match="another index"):
+        restore(index, *place)
 
 
 # --- interrupted saves ----------------------------------------------------------------------------------------------

@@ -99,8 +99,14 @@ def test_sizes(documents):
     tokens = sum(map(len, documents))
     assert len(index) == tokens
     assert index.num_documents == len(documents)
-    assert index.num_states <= 2 * tokens + 1
+    assert index.num_states <= tokens + 1
     assert index.nbytes > 0
+
+
+@given(documents=corpora())
+def test_no_state_is_stored_twice_and_none_without_need(documents):
+    """An index with a state too many answers just as well, so only its size tells."""
+    assert StaticAutomaton.build(documents).num_states == NaiveStatic(documents).num_states()
 
 
 @given(case=corpora_and_queries(), extra=st.lists(st.sampled_from([90, 91, 92]), max_size=6))
@@ -435,6 +441,26 @@ def test_one_token_for_long_builds_in_linear_space(size):
     assert index.nbytes < 60 * size
     tree = cursor.draft_tree(20)
     assert (tree.tokens.tolist(), tree.parents.tolist()) == ([0] * 20, list(range(-1, 19)))
+
+
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 131_073])
+def test_labels_whose_length_just_does_or_does_not_fit_16_bits(size):
+    """One label leads down the long run that two documents begin with; what follows the run tells them apart."""
+    run = np.arange(10, size + 10)
+    cursor = cursor_at([[*run, 1], [*run, 2]], [10])
+    assert cursor.draft(size).tolist() == [*run[1:].tolist(), 1]
+    assert cursor.draft(size, choice="latest").tolist() == [*run[1:].tolist(), 2]
+    cursor.advance(run[1:])
+    assert (cursor.match_length, cursor.draft_tree(2).tokens.tolist()) == (size, [1, 2])
+
+
+@pytest.mark.parametrize("largest", [65_535, 65_536, 65_537])
+def test_ids_that_just_do_or_do_not_fit_16_bits(largest):
+    cursor = cursor_at([[largest, 0, largest], [1, largest]], [0])
+    assert cursor.draft(1).tolist() == [largest]
+    cursor.advance([0, largest - 65_536 if largest > 65_535 else 2])
+    cursor.advance(largest)
+    assert (cursor.match_length, cursor.draft(9).tolist()) == (1, [0, largest])
 
 
 def test_counts_do_not_overflow_or_saturate_early():
