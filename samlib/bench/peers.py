@@ -77,7 +77,7 @@ class Samlib:
 class PlainPython:
     """The same index in plain Python: documents, occurrence counts, ranked edges."""
 
-    name, max_tokens, peak_bytes, saves, cheap = "plain Python", 300_000, 2500, False, True
+    name, max_tokens, peak_bytes, saves, cheap = "plain Python", 1_000_000, 1000, False, True
 
     @staticmethod
     def installed():

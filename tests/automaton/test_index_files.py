@@ -12,7 +12,7 @@ from hypothesis import given
 
 import samlib
 from samlib import DynamicAutomaton, FingerprintError, IndexFormatError, StaticAutomaton
-from samlib.automaton.index_file import NODE_FIELDS, write_index
+from samlib.automaton.index_file import NODE_FIELDS, read_index, write_index
 
 from .strategies import corpora_and_queries
 from .test_static import answers
@@ -269,7 +269,8 @@ LINK, LENGTH, _COUNT, FIRST, LATEST, INNER, LEAF = range(len(NODE_FIELDS))
 
 def load_with(tmp_path, documents, section, where, value):
     """The index of `documents`, one number of which is wrong, opened from a file whose checksums do not show it."""
-    arrays = {name: array.copy() for name, array in StaticAutomaton.build(documents).arrays.items()}
+    StaticAutomaton.build(documents).save(tmp_path / "right.sam")
+    arrays = {name: array.copy() for name, array in read_index(tmp_path / "right.sam")[0].items()}
     assert np.all(arrays[section][where] != value)
     arrays[section][where] = value
     write_index(tmp_path / "wrong.sam", arrays, vocab_size=None, fingerprint=None)
