@@ -6,10 +6,10 @@ graphs (Discrete Applied Mathematics 146, 2005), which is linear in the text. Ea
 its own; instead of an edge for that token, a node keeps an Ending. No function here takes the GIL, except to raise.
 """
 
-from libc.stdint cimport uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
+from samlib.automaton.hashing cimport hash_of
 from samlib.automaton.memory cimport ceil_log2, enlarge, prefetch
 
 cdef enum:
@@ -137,8 +137,7 @@ cdef inline void _give_back_block(Compact* self, int64_t block, int log2_size) n
 
 cdef inline int64_t _probe(const Edge* block, int32_t token, int64_t mask) noexcept nogil:
     """The slot of `token` in a hashed block, or the free slot where it belongs."""
-    cdef uint32_t h = (<uint32_t>token) * <uint32_t>2654435769
-    cdef int64_t i = (h ^ (h >> 15)) & mask
+    cdef int64_t i = hash_of(token) & mask
     while block[i].token != token and block[i].token != NONE:
         i = (i + 1) & mask
     return i
@@ -391,11 +390,9 @@ cdef int compact_open(Compact* self) except -1 nogil:
 cdef inline int64_t _likely_slot(const Compact* self, int32_t node, int32_t token) noexcept nogil:
     """Where `_find` begins to look."""
     cdef const Node* n = &self.nodes[node]
-    cdef uint32_t h
     if n.degree <= SCAN_LIMIT:
         return n.head
-    h = (<uint32_t>token) * <uint32_t>2654435769
-    return n.head + ((h ^ (h >> 15)) & (((<int64_t>1) << _log2_size(n.degree)) - 1))
+    return n.head + (hash_of(token) & (((<int64_t>1) << _log2_size(n.degree)) - 1))
 
 
 cdef inline int32_t _child(const Compact* self, int32_t node, int32_t token) noexcept nogil:

@@ -13,7 +13,7 @@ def available_memory():
         free = 1024 * int(fields["MemAvailable"].split()[0])
     except (OSError, KeyError, ValueError):
         return None
-    return min(free, *_container_limits(), free)
+    return min([free, *_container_limits()])
 
 
 def _container_limits():

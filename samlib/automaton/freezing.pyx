@@ -29,6 +29,7 @@ from samlib.automaton.compact cimport (
     make_room,
 )
 from samlib.automaton.frozen cimport SCAN_LIMIT, NodeRecord
+from samlib.automaton.hashing cimport hash_of
 from samlib.automaton.memory cimport prefetch
 
 cdef enum:
@@ -375,8 +376,7 @@ cdef class Builder:
         for slot in range(mask + 1):
             table[slot] = NONE
         for i in range(self.num_inner):
-            slot = (<uint32_t>self.inner[i].edge.token) * <uint32_t>2654435769
-            slot = (slot ^ (slot >> 15)) & mask
+            slot = hash_of(self.inner[i].edge.token) & mask
             while table[slot] != NONE:
                 slot = (slot + 1) & mask
             table[slot] = i

@@ -9,6 +9,7 @@ from libc.stdint cimport uint16_t, uint32_t
 from libc.string cimport memcpy
 
 from samlib.automaton.frontier cimport Candidate, frontier_offer, frontier_start, frontier_take
+from samlib.automaton.hashing cimport hash_of
 
 cdef struct Edges:              # of one node
     int32_t inner               # the first inner edge
@@ -97,11 +98,10 @@ cdef int32_t _look_up(const Index* index, int32_t node, const Edges* edges, int3
     """Which inner edge of a special node begins with `token`, by its hash table; NOT_FOUND or DAMAGED."""
     cdef int32_t start = index.table_start[node]
     cdef int32_t mask = index.table_start[node + 1] - start - 1
-    cdef uint32_t slot = (<uint32_t>token) * <uint32_t>2654435769
+    cdef uint32_t slot = hash_of(token)
     cdef int32_t probe, entry
     if start < 0 or mask < 0 or start + <int64_t>mask >= index.num_table or mask & (mask + 1):
         return DAMAGED
-    slot ^= slot >> 15
     for probe in range(mask + 1):
         entry = index.table[start + <int32_t>((slot + <uint32_t>probe) & <uint32_t>mask)]
         if entry < 0:

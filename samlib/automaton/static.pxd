@@ -16,4 +16,5 @@ cdef class Cursor:
     cdef Frontier frontier      # of the draft tree that is being grown
 
     cdef int step(self, const int32_t* tokens, int64_t n) except -1 nogil
+    cdef int64_t continuation(self, bint latest, int64_t* end) except -1 nogil
     cdef int64_t copy_first(self, int32_t* out, int64_t n) except -1 nogil

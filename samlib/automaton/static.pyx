@@ -322,7 +322,8 @@ cdef class Cursor:
         """
         cdef Index* index = &self.automaton.index
         cdef int64_t wanted = small_int(n)
-        cdef int64_t start, end, found
+        cdef int64_t start, found
+        cdef int64_t end = 0
         if wanted < 0:
             wanted = check_draft_size(n)
         if choice != "first" and choice not in CHOICES:
@@ -335,25 +336,25 @@ cdef class Cursor:
             if found < 0:
                 _raise_damaged()
             return drafted[:found]
-        start = place_continuation(index, &self.place, choice == "latest")
-        end = document_end(index, start)
-        if end < 0:
-            _raise_damaged()
+        start = self.continuation(choice == "latest", &end)
         drafted = new_ids(min(wanted, end - start))
         copy_document(index, start, ids_of(drafted), min(wanted, end - start))
         return drafted
 
+    cdef int64_t continuation(self, bint latest, int64_t* end) except -1 nogil:
+        """The position after the match's earliest or last occurrence that goes on, and the end of that document."""
+        cdef int64_t start = place_continuation(&self.automaton.index, &self.place, latest)
+        end[0] = document_end(&self.automaton.index, start)
+        return start if end[0] >= 0 else _raise_damaged()
+
     cdef int64_t copy_first(self, int32_t* out, int64_t n) except -1 nogil:
         """As draft(n), into `out`; return how many tokens there were."""
-        cdef Index* index = &self.automaton.index
-        cdef int64_t start, end
+        cdef int64_t start
+        cdef int64_t end = 0
         if self.place.length == 0:
             return 0
-        start = place_continuation(index, &self.place, False)
-        end = document_end(index, start)
-        if end < 0:
-            return _raise_damaged()
-        return copy_document(index, start, out, min(n, end - start))
+        start = self.continuation(False, &end)
+        return copy_document(&self.automaton.index, start, out, min(n, end - start))
 
     def draft_tree(self, n):
         """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first."""

@@ -19,11 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from samlib import paths
+from samlib.automaton.free_memory import available_memory
 from samlib.bench.automaton_table import table_text
 from samlib.bench.child import run_child
 from samlib.bench.large_corpus import load_large_corpus
 from samlib.bench.machine import cpu_name
-from samlib.bench.peers import PEERS, PromptLookup, Samlib, available_memory, largest_size
+from samlib.bench.peers import PEERS, PromptLookup, Samlib, largest_size
 from samlib.bench.profiles import load_profile, profile_names
 from samlib.bench.records import RecordStore, settings_key
 from samlib.bench.scale import CHOICES
@@ -35,6 +36,7 @@ STEPS = 1000  # of a walk
 BLOCK = 1000  # tokens appended in one call
 CONTEXTS = (1000, 10_000, 100_000, 1_000_000)
 STEP_CONTEXTS = CONTEXTS[:3]
+MEMORY = 4_000_000_000  # bytes that are taken to be free where the system does not say
 PATIENCE = 3600  # seconds for a child
 FEWEST = 20_000  # tokens of a corpus
 EPILOG = """Installed peers are found by import: DraftRetriever (pip install draftretriever==0.1.1), ArcticInference's
@@ -223,7 +225,7 @@ class Bench:
             base = base or ours
 
     def _peer_job(self, peer):
-        size = largest_size(peer, self.tokens, available_memory())
+        size = largest_size(peer, self.tokens, available_memory() or MEMORY)
         names = ["build", *(["build and save"] if peer.saves else []), "index memory", "peak memory"]
         names += ["draft, held-out", "draft, quoting"]
         settings = {"peer": peer.name, "version": peer.installed(), "size": size, "steps": STEPS}

@@ -199,16 +199,6 @@ def largest_size(peer, tokens, memory):
     return max(min(bounds) // 100_000 * 100_000, min(tokens, 10_000))
 
 
-def available_memory():
-    """Bytes that can be taken without pushing others out; 4 GB where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        (line,) = [line for line in lines if line.startswith("MemAvailable")]
-        return 1024 * int(line.split()[1])
-    except (OSError, ValueError):
-        return 4_000_000_000
-
-
 def _version(module, distribution):
     """The version of a package that can be imported, "unknown" where it names none, None where it is missing."""
     try:

@@ -61,7 +61,21 @@ class Continuations:
         return counts, len(self.children(places, ends, len(counts)))
 
 
-class VectorisedStatic:
+class _Matches:
+    """`common`: per position, how many of the newest tokens also stand right before it."""
+
+    @property
+    def match_length(self):
+        """Length of the longest suffix that occurs with a continuation."""
+        return int(self.common.max(initial=0))
+
+    def places(self):
+        """Ascending positions at which a token follows the match; none without a match."""
+        length = self.match_length
+        return np.flatnonzero(self.common == length) if length else np.empty(0, dtype=np.int64)
+
+
+class VectorisedStatic(_Matches):
     """Documents that never run into each other, and a query that grows; answers as NaiveStatic does."""
 
     def __init__(self, documents):
@@ -84,16 +98,6 @@ class VectorisedStatic:
             common[self.starts] = 0
             self.common = common
 
-    @property
-    def match_length(self):
-        """Length of the longest suffix of the query that occurs with a continuation."""
-        return int(self.common.max(initial=0))
-
-    def places(self):
-        """Ascending positions at which a token follows the match; none without a match."""
-        length = self.match_length
-        return np.flatnonzero(self.common == length) if length else np.empty(0, dtype=np.int64)
-
     def draft(self, n, choice):
         """The copy after the earliest ("first") or last ("latest") occurrence, cut at its document's end."""
         places = self.places()
@@ -108,7 +112,7 @@ class VectorisedStatic:
         return Continuations(self.text, places, self.ends[places])
 
 
-class VectorisedDynamic:
+class VectorisedDynamic(_Matches):
     """A text that is searched for its own end; answers as NaiveDynamic does."""
 
     def __init__(self, tokens=()):
@@ -127,16 +131,6 @@ class VectorisedDynamic:
         self.common = np.concatenate([self.common, np.zeros(len(tokens), dtype=np.int64)])
         for n in range(known, len(self.text)):
             self.common[1 : n + 1] = np.where(self.text[:n] == self.text[n], self.common[:n] + 1, 0)
-
-    @property
-    def match_length(self):
-        """Length of the longest suffix of the text that also ends at an earlier position."""
-        return int(self.common.max(initial=0))
-
-    def places(self):
-        """Ascending positions at which a token follows an earlier occurrence of the match."""
-        length = self.match_length
-        return np.flatnonzero(self.common == length) if length else np.empty(0, dtype=np.int64)
 
     def draft(self, n, choice):
         """The copy after the earliest or most recent occurrence, which goes on over itself past the known text."""
