@@ -15,10 +15,11 @@ try:
 except PackageNotFoundError:  # a source tree that was built in place but not installed
     __version__ = "unknown"
 
-_LAZY = {name: "samlib.decoding" for name in ("Generation", "PackedLinears", "Step", "generate", "stream")}
+_LAZY = {name: "samlib.decoding" for name in ("CpuKernels", "Generation", "Step", "generate", "stream")}
 
 __all__ = [
     "METHODS",
+    "CpuKernels",
     "Cursor",
     "Draft",
     "Drafter",
@@ -27,7 +28,6 @@ __all__ = [
     "Generation",
     "IndexFormatError",
     "MissingAssetError",
-    "PackedLinears",
     "SetupError",
     "StaticAutomaton",
     "Step",

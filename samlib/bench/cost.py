@@ -14,9 +14,9 @@ import statistics
 
 from samlib import paths
 from samlib.bench.forward import prefilled, time_forward
+from samlib.bench.kernels import cpu_kernels
 from samlib.bench.machine import device_words, machine
 from samlib.bench.model import load_model, model_identity
-from samlib.bench.packing import packing
 from samlib.bench.profiles import load_profile
 from samlib.bench.records import settings_key
 from samlib.bench.threads import settle_threads
@@ -57,19 +57,19 @@ class CostCurve:
 
 
 def measure_cost(
-    model, *, widths=(1, 2, 4, 8, 16, 40, 60), context=300, repeats=15, packed=None, device="", progress=False
+    model, *, widths=(1, 2, 4, 8, 16, 40, 60), context=300, repeats=15, kernels=None, device="", progress=False
 ):
     """Measure T(n) for each width, in `repeats` passes over all widths, and return the medians as a CostCurve.
 
     The passes interleave the widths, each starting at another one, so that a slow moment of the machine touches all.
     The first pass warms up and is dropped. Every forward has `context` tokens in the KV cache and is rolled back; the
-    draft is a binary tree, so that the mask is never a plain causal one above width 2. packed: the model's
-    PackedLinears; each forward is then timed with and without them.
+    draft is a binary tree, so that the mask is never a plain causal one above width 2. kernels: the model's
+    CpuKernels; each forward is then timed with and without them.
     """
     from tqdm import tqdm
 
     target = prefilled(model, context)
-    ways = {"T": packed or contextlib.nullcontext()} | ({"T_plain": contextlib.nullcontext()} if packed else {})
+    ways = {"T": kernels or contextlib.nullcontext()} | ({"T_plain": contextlib.nullcontext()} if kernels else {})
     seconds = {(way, width): [] for way in ways for width in widths}
     for turn in tqdm(range(repeats + 1), desc="cost of a forward T(n)", unit="pass", disable=not progress):
         shift = turn % len(widths)
@@ -87,14 +87,14 @@ def cached_cost(profile, model, *, progress=True):
     """The profile's CostCurve on this machine, from `runs/<profile>/cost.json`, or measured now and kept there."""
     path = paths.runs_dir(profile.name) / "cost.json"
     facts = machine()
-    model_settings = [model_identity(profile), profile.dtype, profile.attention, profile.packed]
+    model_settings = [model_identity(profile), profile.dtype, profile.attention, profile.cpu_kernels]
     key = settings_key([*model_settings, facts, *_settings(profile).values()])
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["key"] == key:
             return CostCurve.from_json(kept["curve"])
-    packed = packing(profile, model) if profile.packed else None
-    curve = measure_cost(model, packed=packed, device=device_words(profile), progress=progress, **_settings(profile))
+    kernels = cpu_kernels(profile, model) if profile.cpu_kernels else None
+    curve = measure_cost(model, kernels=kernels, device=device_words(profile), progress=progress, **_settings(profile))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp")
     partial.write_text(json.dumps({"key": key, "curve": curve.to_json()}), encoding="utf-8")
@@ -113,9 +113,9 @@ def main(arguments=None):
     profile = load_profile(args.profile)
     model, _ = load_model(profile)
     settle_threads(model, profile)
-    packed = packing(profile, model) if profile.packed else None
+    kernels = cpu_kernels(profile, model) if profile.cpu_kernels else None
     settings = _settings(profile) | given
-    curve = measure_cost(model, packed=packed, device=device_words(profile), progress=True, **settings)
+    curve = measure_cost(model, kernels=kernels, device=device_words(profile), progress=True, **settings)
     for width, seconds in curve.T.items():
         plain, base = curve.T_plain[width], curve.T_plain[1]
         print(

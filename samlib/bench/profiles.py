@@ -21,9 +21,9 @@ PAPER_SETTINGS = {
 class Profile:
     """Everything that a run depends on besides the code and the machine.
 
-    `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `packed`: samlib's own runs use
-    packed linear layers. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py),
-    `static_documents` None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale.
+    `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `cpu_kernels`: samlib's own runs
+    use CpuKernels. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py), `static_documents`
+    None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale.
     `paper` and `device_sized` list the methods of Table 1's two blocks.
     """
 
@@ -31,7 +31,7 @@ class Profile:
     model: str
     dtype: str
     attention: str
-    packed: bool
+    cpu_kernels: bool
     device: str
     threads: int
     max_new_tokens: int

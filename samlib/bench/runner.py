@@ -15,12 +15,12 @@ from samlib.bench.answers import HF_OPTIONS, Contender
 from samlib.bench.budget import Plan, PlanFile
 from samlib.bench.cost import cached_cost
 from samlib.bench.data import data_source, load_questions, question_files, rounds
+from samlib.bench.kernels import cpu_kernels
 from samlib.bench.losslessness import compare
 from samlib.bench.machine import device_words
 from samlib.bench.manifest import manifest_name, write_manifest
 from samlib.bench.metrics import BASELINE
 from samlib.bench.model import load_model, model_identity, sha256_of
-from samlib.bench.packing import packing
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import answer_text, prompt_ids, repeated_ngram_share
 from samlib.bench.records import RecordStore, settings_key
@@ -52,7 +52,7 @@ def run_table1(profile="cpu", *, minutes=None, progress=True):
 
 def table1_settings(profile):
     """All that the records of a run depend on, as JSON types; the budget and the machine are not part of it."""
-    kept = ("dtype", "attention", "packed", "device", "threads", "max_new_tokens", "seed", "static_documents")
+    kept = ("dtype", "attention", "cpu_kernels", "device", "threads", "max_new_tokens", "seed", "static_documents")
     parameters = profile.parameters()
     return {
         "version": RECORD_VERSION,
@@ -149,7 +149,7 @@ class Table1Run:
             options = {method: PAPER_SETTINGS[method] for method in self.profile.device_sized}
             self.plan = Plan(device_options=device_options(options, cost))
             self.plans.save(self.key, self.plan)
-        context = packing(self.profile, self.model)
+        context = cpu_kernels(self.profile, self.model)
         self.contenders = [Contender(*s, model=self.model, static=static, context=context) for s in self._series()]
         self.manifest = manifest_name()
         self._write_manifest()

@@ -22,7 +22,7 @@ GAIN = 1.05  # a packed path is taken where it is faster by this factor
 BLOCKED_FOR = 8  # the width that oneDNN is told to pack for
 
 
-class PackedLinears:
+class CpuKernels:
     """A context in which a model's float32 linear layers on the CPU run on packed weights; left, all is as it was.
 
     Made once per model (it takes a second or two, and as much memory again as the linear layers), entered as often as
