@@ -19,6 +19,7 @@ DEBUG = SANITIZE or os.environ.get("SAMLIB_DEBUG_BUILD") == "1"
 # wraparound stays off in a debug build too: a negative index is then an error instead of a quiet read from the end.
 DIRECTIVES = {"language_level": 3, "boundscheck": DEBUG, "wraparound": False, "initializedcheck": DEBUG}
 FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
+FLAGS += ["-Wno-psabi"]  # vectors are passed between functions of one file only
 # The first finding ends the process: what runs on after one proves nothing. Python's own flags make signed overflow
 # wrap around, which would hide it.
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if SANITIZE else []

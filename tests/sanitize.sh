@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The compiled code under the address and undefined-behaviour sanitizers: builds samlib with them, with bounds checks and
-# with assertions into build/sanitized/, and runs the tests of the automata and the drafters on that build. The working
-# tree's own extensions and the installed package are left alone. Words are handed to pytest in place of those two folders;
+# with assertions into build/sanitized/, and runs the tests of the automata, the drafters and the CPU kernels on that build.
+# The working tree's own extensions and the installed package are left alone. Words are handed to pytest in their place;
 # with --keep-build first, what was built last is tested again. PYTHON names the interpreter (default: .venv).
 set -euo pipefail
 
@@ -86,7 +86,7 @@ show_reports() {
 require_tools
 if [[ "${1:-}" == --keep-build ]]; then shift; else build; fi
 copy_tests
-(($#)) || set -- tests/automaton tests/drafters
+(($#)) || set -- tests/automaton tests/drafters tests/decoding/test_kernels.py
 status=0
 run_tests "$@" || status=$?
 show_reports

@@ -15,7 +15,7 @@ from samlib import paths
 from samlib.cli.environment import environment_stamp
 from samlib.cli.plan import Notebook
 
-CODE_ENDINGS = {".py", ".pyx", ".pxd", ".yaml", ".mplstyle", ".css"}
+CODE_ENDINGS = {".py", ".pyx", ".pxd", ".h", ".yaml", ".mplstyle", ".css"}
 
 
 def run_key(notebook: Notebook, parameters: dict[str, Any]) -> str:

@@ -1,129 +1,166 @@
-"""Linear layers whose weights are packed once for the CPU, instead of at every call.
+"""A model's forward over few tokens on the CPU, by compiled kernels instead of plain PyTorch.
 
-Plain PyTorch re-packs a float32 weight whenever a layer sees more than one token, so that verifying two tokens costs
-far more than one. oneDNN can pack it once. The operators are private to torch: they are probed, and where they are
-missing or wrong the model simply stays as it is.
+Plain PyTorch packs a float32 weight anew whenever a layer sees more than one token, so that verifying two tokens costs
+far more than one; and for a single one it reads memory at half the speed that it has. The kernels (kernels.h) read
+every weight once, where it lies, for all tokens. They take over the linear layers of any model, and whole decoder
+layers of Llama's kind, where the small operations between the products would cost as much again as these.
+
+Nothing is taken on trust: a decoder layer is taken over only if it gives the same numbers both ways, and each width
+goes the way that was faster when timed.
 """
 
+import ctypes
 import statistics
 import time
 import warnings
-from dataclasses import dataclass
-from functools import partial
 
 import torch
-from torch.nn.functional import linear
 
-# Tokens in a forward: up to each of these one choice is made, plain or packed, by timing the probe width.
-WIDTHS = (1, 4, 16, 64)
-PROBES = (1, 3, 8, 40)
-REPEATS = 7
-GAIN = 1.05  # a packed path is taken where it is faster by this factor
-BLOCKED_FOR = 8  # the width that oneDNN is told to pack for
+from samlib.decoding import kernels
+from samlib.decoding.fast_layers import FastDecoderLayer, FastLinear, is_llama_layer, is_plain_linear
+
+# Widths (tokens in a forward) fall into classes: up to each of these limits, and above. One probe decides for a class.
+LIMITS = (1, 8, 64)
+PROBES = (1, 6, 40, 200)
+REPEATS = 5
+GAIN = 1.05  # the kernels are taken where they are faster by this factor
+SAMPLE = 4  # decoder layers that are timed
+TOLERANCE = 1e-4  # difference of the two ways, in terms of a layer's largest output
 
 
 class CpuKernels:
-    """A context in which a model's float32 linear layers on the CPU run on packed weights; left, all is as it was.
+    """A context in which a float32 model on the CPU runs on samlib's kernels; left, all is as it was.
 
-    Made once per model (it takes a second or two, and as much memory again as the linear layers), entered as often as
-    wanted; not reentrant, not thread-safe. Each width takes the path that was faster when it was timed at the start;
-    widths above 64 (prefill) stay plain. Where nothing can be packed, one warning is given and nothing is changed.
-    Results differ from plain ones by rounding only (logits within about 1e-4).
+    Made once per model, in a second or two; no weight is copied. Entered as often as wanted, but not while it is open;
+    the model must be used by one thread at a time meanwhile. With gradients, in training mode and for several rows at
+    once the layers run plain. Results differ from plain ones by rounding only (logits within about 1e-4). Where the
+    kernels are missing (a compiler without vector types) or gain nothing, one warning is given and nothing is changed.
     """
 
     def __init__(self, model):
-        self._paths = []
-        layers = [module for module in model.modules() if _is_packable(module)]
-        if layers and not packing_works():
-            warnings.warn("packed linear layers are not available with this torch: running plain ones", stacklevel=2)
-            layers = []
-        choices = {}
+        self._layers = []
+        if not kernels.AVAILABLE:
+            warnings.warn("samlib was compiled without its CPU kernels: running plain layers", stacklevel=2)
+            return
+        use_torch_threads()
         with torch.inference_mode():
-            for layer in layers:
-                packed = _pack(layer)
-                shape = (*layer.weight.shape, layer.bias is None)
-                if shape not in choices:
-                    choices[shape] = _faster_when_packed(layer, packed)
-                if any(choices[shape]):
-                    self._paths.append((layer, partial(_forward, _Packed(layer, packed, choices[shape]))))
+            layers = _decoder_layers(model)
+            inside = {id(module) for layer in layers for module in layer.module.modules()}
+            self._layers = layers + _linears(module for module in model.modules() if id(module) not in inside)
+        if not self._layers and any(map(is_plain_linear, model.modules())):
+            warnings.warn("the CPU kernels gain nothing for this model here: running plain layers", stacklevel=2)
 
     @property
     def num_layers(self):
-        """Number of layers that have a packed path."""
-        return len(self._paths)
+        """Number of linear layers that have a compiled path, those inside decoder layers included."""
+        return sum(layer.num_linears for layer in self._layers)
 
     def __enter__(self):
-        for layer, forward in self._paths:
-            layer.forward = forward
+        for layer in self._layers:
+            layer.refresh()
+            layer.module.forward = layer.forward
         return self
 
     def __exit__(self, *exception):
-        for layer, _ in self._paths:
-            del layer.forward  # the class's own shows again
+        for layer in self._layers:
+            del layer.module.forward  # the class's own shows again
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Packed:
-    """A layer, its packed weight, and for each width up to the last of WIDTHS whether the packed path is faster."""
-
-    layer: torch.nn.Linear
-    weight: torch.Tensor
-    faster: tuple[bool, ...]
-
-
-def packing_works():
-    """True if torch has the packed operators here and they agree with the plain ones."""
-    layer = torch.nn.Linear(64, 96)
-    x = torch.randn(1, 5, 64)
+def use_torch_threads():
+    """Let the kernels work on torch's own OpenMP threads; where its runtime is another, they run on one thread."""
+    names = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
     try:
-        with torch.inference_mode():
-            difference = (_packed_linear(layer, _pack(layer), x) - layer(x)).abs().max()
-    except (AttributeError, NotImplementedError, RuntimeError):
+        process = ctypes.CDLL(None)  # what torch has loaded for all to see
+        addresses = [ctypes.cast(getattr(process, name), ctypes.c_void_p).value for name in names]
+    except (AttributeError, OSError, TypeError):
+        return
+    kernels.use_openmp(*addresses)
+
+
+def _decoder_layers(model):
+    """FastDecoderLayers of the model's layers that agree with them, if they pay at some width."""
+    rooms = kernels.Room(), kernels.Room()
+    layers = [FastDecoderLayer(module, rooms) for module in model.modules() if is_llama_layer(module)]
+    layers = [layer for layer in layers if _agrees(layer)]
+    return _paying(layers, layers[:: max(1, len(layers) // SAMPLE)], _layer_input)
+
+
+def _linears(modules):
+    """FastLinears of the linear layers for whose shape they pay at some width."""
+    by_shape = {}
+    for module in filter(is_plain_linear, modules):
+        by_shape.setdefault((*module.weight.shape, module.bias is None), []).append(FastLinear(module))
+    return [layer for layers in by_shape.values() for layer in _paying(layers, layers[:SAMPLE], _linear_input)]
+
+
+# ---- the same numbers, and faster? ----
+
+
+def _agrees(layer):
+    """True if both ways give the same numbers: for a prompt, and for a tree behind it."""
+    prompt, tree = _layer_input(layer, 5), _layer_input(layer, 3)
+    tree["attention_mask"] = torch.zeros(1, 1, 3, 8)
+    tree["attention_mask"][0, 0, [0, 0, 1], [6, 7, 7]] = torch.finfo(torch.float32).min
+    try:
+        plain = _outputs(layer.plain, prompt, tree)
+    except (TypeError, ValueError, RuntimeError, AttributeError):
+        return False  # it takes other arguments than Llama's layers do
+    return all(map(_are_close, plain, _outputs(layer.forward, prompt, tree)))
+
+
+def _outputs(forward, *inputs):
+    """What the layer makes of the inputs one after the other, behind each other in one cache."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    return [forward(**arguments, cache=cache) for arguments in inputs]
+
+
+def _are_close(plain, fast):
+    if not isinstance(plain, torch.Tensor) or plain.shape != fast.shape:
         return False
-    return float(difference) < 1e-4
+    return float((plain - fast).abs().max()) <= TOLERANCE * float(plain.abs().max())
 
 
-def _is_packable(module):
-    if type(module) is not torch.nn.Linear or "forward" in vars(module):
-        return False
-    return module.weight.dtype == torch.float32 and module.weight.device.type == "cpu"
+def _paying(layers, sample, make_input):
+    """The layers, told at which widths they pay by what is seen of the sample; none where they never do."""
+    if not layers:
+        return []
+    faster = [_gain(sample, make_input, probe) > GAIN for probe in PROBES]
+    for layer in layers:
+        layer.pays = lambda tokens: faster[_class_of(tokens)]
+    return layers if any(faster) else []
 
 
-def _pack(layer):
-    return torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), BLOCKED_FOR)
+def _class_of(tokens):
+    return next((index for index, limit in enumerate(LIMITS) if tokens <= limit), len(LIMITS))
 
 
-def _packed_linear(layer, weight, x):
-    return torch.ops.mkldnn._linear_pointwise(x, weight, layer.bias, "none", [], "")
-
-
-def _forward(packed, x):
-    """The packed layer's forward: plain where gradients are wanted, and where the plain path is the faster one."""
-    width = x.numel() // x.shape[-1]
-    if width < len(packed.faster) and packed.faster[width] and not torch.is_grad_enabled():
-        return _packed_linear(packed.layer, packed.weight, x)
-    return linear(x, packed.layer.weight, packed.layer.bias)
-
-
-def _faster_when_packed(layer, packed):
-    """For each width from 0 to the last of WIDTHS: is the packed path faster, by interleaved medians at the probes?"""
-    faster = [False]
-    for limit, probe in zip(WIDTHS, PROBES, strict=True):
-        gains = _gain(layer, packed, probe) > GAIN
-        faster += [gains] * (limit + 1 - len(faster))
-    return tuple(faster)
-
-
-def _gain(layer, packed, width):
-    x = torch.randn(1, width, layer.in_features)
-    plain_seconds, packed_seconds = [], []
+def _gain(layers, make_input, tokens):
+    """Plain time over the kernels', interleaved medians over all the layers."""
+    inputs = [make_input(layer, tokens) for layer in layers]
+    plain, fast = [], []
     for _ in range(REPEATS):
-        plain_seconds.append(_seconds(lambda: linear(x, layer.weight, layer.bias)))
-        packed_seconds.append(_seconds(lambda: _packed_linear(layer, packed, x)))
-    return statistics.median(plain_seconds) / statistics.median(packed_seconds)
+        plain.append(_seconds([layer.plain for layer in layers], inputs))
+        fast.append(_seconds([layer.forward for layer in layers], inputs))
+    return statistics.median(plain) / statistics.median(fast)
 
 
-def _seconds(call):
+def _seconds(forwards, inputs):
     start = time.perf_counter()
-    call()
+    for forward, arguments in zip(forwards, inputs, strict=True):
+        forward(**arguments)
     return time.perf_counter() - start
+
+
+def _linear_input(layer, tokens):
+    return {"x": torch.randn(1, tokens, layer.module.in_features)}
+
+
+def _layer_input(layer, tokens):
+    """Random hidden states, without a mask, at random positions."""
+    attention = layer.module.self_attn
+    generator = torch.Generator().manual_seed(tokens)
+    angles = 6 * torch.rand((1, tokens, attention.head_dim // 2), generator=generator).repeat(1, 1, 2)
+    hidden = torch.randn((1, tokens, attention.q_proj.in_features), generator=generator)
+    return {"hidden_states": hidden, "attention_mask": None, "position_embeddings": (angles.cos(), angles.sin())}
