@@ -9,7 +9,6 @@ together with the library: at the same size, on the same queries, in turns.
 
 import argparse
 import contextlib
-import hashlib
 import platform
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from samlib.bench.large_corpus import load_large_corpus
 from samlib.bench.machine import cpu_name
 from samlib.bench.peers import PEERS, PromptLookup, Samlib, largest_size
 from samlib.bench.profiles import load_profile, profile_names
-from samlib.bench.records import RecordStore, settings_key
+from samlib.bench.records import RecordStore, settings_key, sources_key
 from samlib.bench.scale import CHOICES
 from samlib.errors import SetupError
 
@@ -262,12 +261,7 @@ class Bench:
 
 def library_version():
     """A short hash of the automata's sources: measurements are made anew when these change."""
-    folder = paths.ROOT / "samlib" / "automaton"
-    sources = sorted(path for path in folder.iterdir() if path.suffix in (".py", ".pyx", ".pxd"))
-    digest = hashlib.sha256()
-    for path in sources:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:20]
+    return sources_key(paths.ROOT / "samlib" / "automaton")
 
 
 def _is_done(store, bench, job):

@@ -11,7 +11,7 @@ from samlib.bench.threads import settle_threads
 def first_contact(profile="cpu", *, minutes=None, model=None):
     """Return a few lines: model, device, threads, T(8)/T(1), and what will be measured in how many minutes.
 
-    Loads the model unless it is given, and measures the cost of a forward unless that is on file (half a minute).
+    Loads the model unless it is given, and measures the cost of a forward unless that is on file (a minute or two).
     """
     profile = load_profile(profile)
     model = load_model(profile)[0] if model is None else model

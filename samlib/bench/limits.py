@@ -13,7 +13,8 @@ the one before and that no cache holds. Between jumps neighbours follow each oth
 - memory: the text alone, 2 bytes a token where the vocabulary is below 65,536, else 4.
 
 These are floors for structures of this kind, not for any that could be thought of; where a walk stays in the caches,
-the latency of the whole structure is too pessimistic, and a figure may lie below its limit.
+the latency of the whole structure is too pessimistic, and a figure may lie below its limit. The limits of a model's
+forward are in roofline.py.
 """
 
 from time import perf_counter_ns

@@ -23,7 +23,8 @@ class Profile:
 
     `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `cpu_kernels`: samlib's own runs
     use CpuKernels. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py), `static_documents`
-    None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale.
+    None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale. `cost_contexts`: the
+    tokens in the KV cache at which a forward's cost is measured; the first is the main one, which sets draft sizes.
     `paper` and `device_sized` list the methods of Table 1's two blocks.
     """
 
@@ -44,7 +45,7 @@ class Profile:
     paper: tuple[str, ...]
     device_sized: tuple[str, ...]
     cost_widths: tuple[int, ...]
-    cost_context: int
+    cost_contexts: tuple[int, ...]
     cost_repeats: int
     automaton_tokens: int
 

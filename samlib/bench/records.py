@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import tempfile
 from pathlib import Path
 
 from samlib.errors import SetupError
@@ -13,6 +14,27 @@ def settings_key(settings):
     """A short hash of a JSON-like object that does not depend on the order of its keys."""
     text = json.dumps(settings, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def sources_key(folder):
+    """A short hash of the Python, Cython and C sources in a folder: part of the key of what is measured of them."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (".py", ".pyx", ".pxd", ".h")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def write_whole(path, content):
+    """Write bytes so that `path` holds either the old file or the whole new one, never a part."""
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(partial, 0o644)  # mkstemp makes it private to the user
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
 
 
 def jsonl_lines(path):

@@ -10,7 +10,10 @@ expected to emit. The size chosen maximises expected emitted tokens a second, un
   along its path. Trees of fewer nodes are what the drafter itself keeps of the paper's 60: the likeliest.
 
 The assumptions are fixed numbers, not fitted to the benchmark; they set sizes only and never enter a reported speed.
+T(n) is taken at the cost curve's main context.
 """
+
+import pandas as pd
 
 from samlib.drafters.token_recycling import TreeTemplate
 
@@ -37,6 +40,23 @@ def best_copy_size(cost):
 def best_tree_size(cost):
     """The tree size of TREE_SIZES with the most expected emitted tokens a second."""
     return max(TREE_SIZES, key=lambda n: expected_tree_tokens(n) / cost.seconds(n + 1))
+
+
+def size_table(cost):
+    """What each size is expected to gain, a row a draft size: a DataFrame that shows how the best ones are chosen.
+
+    cost: T(size + 1) / T(1). copied, tree: expected emitted tokens a step, divided by that cost, that is, the expected
+    gain over decoding token by token; nan where a size is not on the list of that kind.
+    """
+    rows = [_size_row(cost, size) for size in sorted({*COPY_SIZES, *TREE_SIZES})]
+    return pd.DataFrame(rows).set_index("draft size")
+
+
+def _size_row(cost, size):
+    ratio, nothing = cost.ratio(size + 1), float("nan")
+    copied = expected_copy_tokens(size) / ratio if size in COPY_SIZES else nothing
+    tree = expected_tree_tokens(size) / ratio if size in TREE_SIZES else nothing
+    return {"draft size": size, "cost": ratio, "copied": copied, "tree": tree}
 
 
 def expected_copy_tokens(size, acceptance=COPY_ACCEPTANCE):

@@ -59,6 +59,20 @@ def automaton_scale_caption(records, profile):
     return f"{text} Profile {load_profile(profile).name}; {corpus}; {machines}, one thread; n = {repeats} repeats."
 
 
+def cost_caption(rows, profile):
+    """The caption of the table and figure of T(n), from the frame that they are made from."""
+    text = (
+        "Time T(n) of one verification forward over n tokens (root included, with a tree mask) by tokens in the KV "
+        "cache: medians, with bands from the lower to the upper quartile, on samlib's kernels for the CPU and through "
+        "plain layers, where both were measured. No forward can be faster than reading all weights once (dashed) nor "
+        "than the operations of its tokens at the peak rate (dotted)."
+    )
+    profile, row = load_profile(profile), rows.iloc[0]
+    model = f"{profile.model} in {profile.dtype}, {profile.attention} attention"
+    n = f"n = {row['repeats']} interleaved forwards a point"
+    return f"{text} Profile {profile.name}; {model}; {row['device']}; {n}."
+
+
 def _devices(profile, records):
     """The devices named by the records' manifests, each once; the present one where no manifest is left."""
     folder = paths.runs_dir(profile.name)

@@ -34,6 +34,11 @@ SCALE_PANELS = (
     ("draft, first, held-out", "draft, held-out, {}", "Draft of 40 tokens (µs)"),
 )
 PEER_LOOKS = {"DraftRetriever": (ORANGE, "s"), "ArcticInference": (PURPLE, "^"), "plain Python": (GREY, "v")}
+COST_LOOKS = {"kernels": ("samlib's kernels", BLUE, "o", "-"), "plain": ("plain layers", ORANGE, "s", "-")}
+COST_LIMITS = {
+    "memory_seconds": ("limit: weights over bandwidth", BLACK, "--"),
+    "compute_seconds": ("limit: operations over peak rate", BLACK, ":"),
+}
 COMPLEXITY_PANELS = {"context": "Prompt and answer so far", "corpus": "Fixed corpus"}
 
 
@@ -116,6 +121,38 @@ def plot_automaton_scale(rows):
         axes[0].set_ylim(len(names) - 0.5, -0.5)
         fig.legend(handles=_scale_handles(peers), loc="outside upper center", ncols=2 + len(peers))
     return fig
+
+
+def plot_cost(rows):
+    """T(n) against n beside its two limits: one panel a context, one line a way, quartiles as bands.
+
+    rows: of `samlib.bench.cost_table.cost_rows`.
+    """
+    contexts = list(dict.fromkeys(rows["context"]))
+    with style_context():
+        fig = Figure(figsize=(PAGE_WIDTH, 2.9))
+        axes = fig.subplots(1, len(contexts), sharey=True, squeeze=False)[0]
+        for ax, context in zip(axes, contexts, strict=True):
+            _plot_cost_panel(ax, rows[rows["context"] == context].sort_values("width"))
+            ax.set(xlabel="Tokens in the forward, n", title=f"{context:,} tokens in the KV cache")
+        axes[0].set_ylabel("T(n) (ms)")
+        axes[0].set_ylim(bottom=0)
+        handles, labels = axes[0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return fig
+
+
+def _plot_cost_panel(ax, rows):
+    """One context's lines; the limits come from the first way's rows, since they are the same for all."""
+    for way, of_way in rows.groupby("way", sort=False):
+        label, color, marker, linestyle = COST_LOOKS[way]
+        x = of_way["width"]
+        ax.plot(x, 1e3 * of_way["seconds"], linestyle, marker=marker, color=color, label=label)
+        ax.fill_between(x, 1e3 * of_way["q25"], 1e3 * of_way["q75"], color=color, alpha=0.2, linewidth=0)
+    once = rows.drop_duplicates("width")
+    for column, (label, color, linestyle) in COST_LIMITS.items():
+        ax.plot(once["width"], 1e3 * once[column], linestyle, color=color, label=label)
+    ax.set_xlim(left=0)
 
 
 def _plot_comparisons(ax, by_name, names):

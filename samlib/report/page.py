@@ -10,12 +10,12 @@ import pandas as pd
 from samlib import paths
 from samlib.bench.profiles import load_profile
 from samlib.report.save import data_uri, write_whole
-from samlib.report.sentences import complexity_findings, table1_findings
+from samlib.report.sentences import complexity_findings, cost_findings, table1_findings
 from samlib.report.styles import BLOCK_LABELS
 from samlib.report.tables import all_cells, complete_table1, speedup_grid
 
 CSS_FILE = Path(__file__).with_name("page.css")
-FIGURE_ORDER = ("table1", "table1_sources", "complexity", "automaton")  # any other figure of the run follows
+FIGURE_ORDER = ("table1", "table1_sources", "cost", "complexity", "automaton")  # any other figure of the run follows
 
 
 def write_report(profile):
@@ -53,6 +53,8 @@ def _findings(name):
         lists.append("<h3>Speed</h3>" + _html_list(table1_findings(table1[table1["n"] > 0])))
     if (complexity := _read_csv(name, "complexity")) is not None:
         lists.append("<h3>Cost of a lookup</h3>" + _html_list(complexity_findings(complexity)))
+    if (cost := _read_csv(name, "cost")) is not None:
+        lists.append("<h3>Cost of a verification forward</h3>" + _html_list(cost_findings(cost)))
     return "<h2>Findings</h2>" + "".join(lists) if lists else _missing("Findings", "Nothing was measured yet.")
 
 

@@ -2,12 +2,11 @@
 
 import base64
 import io
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from samlib import paths
+from samlib.bench.records import write_whole
 from samlib.report.styles import style_context
 
 
@@ -70,19 +69,6 @@ def figures_folder(profile):
 def profile_name(profile):
     """The name of a profile given as a name or as a Profile."""
     return getattr(profile, "name", profile)
-
-
-def write_whole(path, content):
-    """Write bytes so that `path` holds either the old file or the whole new one, never a part."""
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(partial, 0o644)  # mkstemp makes it private to the user
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 def data_uri(png):

@@ -6,6 +6,7 @@ from samlib.report.styles import BLOCK_LABELS, METHOD_STYLES, TASK_LABELS
 from samlib.report.tables import TABLE1_METHODS
 
 FLAT, STEEP = 0.2, 0.7  # exponents of growth: below the first hardly growing, above the second about as length does
+TOLD_WIDTHS = (2, 8, 16, 41, 61)  # whose cost is told in words
 PART_WORDS = {"context": "In the growing context", "corpus": "In a fixed corpus"}
 STRUCTURE_WORDS = {"scan": "the n-gram scan", "suffix_array": "the suffix array", "automaton": "the automaton"}
 
@@ -37,6 +38,16 @@ def automaton_scale_findings(rows):
     ]
 
 
+def cost_findings(rows):
+    """What the measured T(n) comes to, a sentence each: by context, beside plain layers, and beside the limits.
+
+    rows: of `samlib.bench.cost_table.cost_rows`.
+    """
+    contexts = list(dict.fromkeys(rows["context"]))
+    of_contexts = [rows[rows["context"] == context] for context in contexts]
+    return [*(_cost_sentence(of_context) for of_context in of_contexts), *_limit_sentences(of_contexts[0])]
+
+
 def table1_findings(frame):
     """What Table 1 says, beside what the paper's says, a sentence each."""
     of_blocks = [sentence for block in BLOCK_LABELS for sentence in _block_findings(frame, block)]
@@ -46,6 +57,40 @@ def table1_findings(frame):
 def bullets(sentences):
     """Sentences as a Markdown list."""
     return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _cost_sentence(rows):
+    """One context: what some widths cost in single-token forwards, and the same through plain layers."""
+    ways = {way: of_way.set_index("width") for way, of_way in rows.groupby("way", sort=False)}
+    first = next(iter(ways.values()))
+    widths = [width for width in TOLD_WIDTHS if width in first.index]
+    costs = ", ".join(f"{width} tokens {first.loc[width, 'ratio']:.2f}" for width in widths)
+    one = f"After {rows['context'].iloc[0]:,} tokens, one token takes {1e3 * first.loc[1, 'seconds']:.1f} ms"
+    text = f"{one}; measured in that, verifying at once costs: {costs}"
+    if len(ways) == 1:
+        return f"{text}."
+    plain = ways["plain"]
+    theirs = ", ".join(f"{plain.loc[width, 'ratio']:.2f}" for width in widths)
+    return f"{text} (through plain layers: {1e3 * plain.loc[1, 'seconds']:.1f} ms, and then {theirs})."
+
+
+def _limit_sentences(rows):
+    """How far the main context's T(n) is from the limits, and where the second takes over; none without limits."""
+    first = rows[rows["way"] == rows["way"].iloc[0]].set_index("width")
+    one = first.loc[1]
+    if one["memory_seconds"] != one["memory_seconds"]:  # nan: no limits on file
+        return []
+    longest = first.loc[first.index.max()]
+    limit = max(longest["memory_seconds"], longest["compute_seconds"])
+    crossing = one["memory_seconds"] / one["compute_seconds"]
+    return [
+        f"Reading {number(one['weights_mb'])} MB of weights, and the cache, at {one['bandwidth_gb_s']:.1f} GB/s takes "
+        f"{number(1e3 * one['memory_seconds'])} ms; one token takes {one['seconds'] / one['memory_seconds']:.1f} times "
+        "that.",
+        f"At {one['rate_gflop_s']:,.0f} GFLOP/s the operations of {crossing:.0f} tokens take as long as the reading: "
+        "up to there further tokens could be free, beyond it each costs. "
+        f"{longest.name} tokens take {longest['seconds'] / limit:.1f} times their limit.",
+    ]
 
 
 def _growth_sentence(row):

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from samlib.bench.cost_table import basis, cost_table
 from samlib.report.save import save_csv, save_markdown
 from samlib.report.styles import BLOCK_LABELS, METHOD_STYLES, TASK_LABELS
 
@@ -33,6 +34,12 @@ def save_table1(frame, profile, caption):
     """Write figures/<profile>/table1.md and table1.csv from a Table 1 frame; returns the two paths."""
     markdown = save_markdown(table1_markdown(frame, caption), "table1", profile)
     return markdown, save_csv(complete_table1(frame), "table1", profile)
+
+
+def save_cost(rows, profile, caption):
+    """Write figures/<profile>/cost.md, T(n) beside its limits, from the frame of `cost_rows`; returns the path."""
+    parts = ["# T(n): the cost of verifying n tokens", caption, f"{basis(rows)}.", _markdown(cost_table(rows))]
+    return save_markdown("\n\n".join([*parts, _how_to_read_cost()]) + "\n", "cost", profile)
 
 
 def table1_markdown(frame, caption=""):
@@ -140,6 +147,15 @@ def _how_to_read():
         "accepted tokens, that is, emitted tokens a verification step. Identical: answers equal, id by id, to greedy "
         "decoding by the model's own `generate`. *In italics: as printed in the paper (Vicuna-7B-v1.3, one A6000).* "
         f"{ABSENT}: not measured, or too few questions."
+    )
+
+
+def _how_to_read_cost():
+    return (
+        "All times in milliseconds; in brackets the quartiles. n counts the tokens of one forward, the draft's root "
+        "included; context: tokens in the KV cache before it. Memory limit: all weights and the cache read once at the "
+        "bandwidth. Operations limit: n times the operations of a token at the peak rate. T(n) / limit: the first way "
+        "beside the larger of the two limits. How limits are measured and counted: `samlib/bench/roofline.py`."
     )
 
 

@@ -17,7 +17,7 @@ from samlib.bench.records import RecordStore
 from samlib.bench.runner import run_table1
 
 PROFILE = dataclasses.replace(
-    load_profile("smoke"), max_new_tokens=5, max_rounds=2, cost_widths=(1, 8), cost_repeats=1, cost_context=20
+    load_profile("smoke"), max_new_tokens=5, max_rounds=2, cost_widths=(1, 8), cost_repeats=1, cost_contexts=(20,)
 )
 ONE_ROUND = dataclasses.replace(PROFILE, min_rounds=1, max_rounds=1)
 METHODS = 11  # the oracle, the baseline, four in each block, prompt lookup

@@ -14,6 +14,7 @@ from samlib.bench.sizing import (
     device_options,
     expected_copy_tokens,
     expected_tree_tokens,
+    size_table,
 )
 
 
@@ -68,6 +69,22 @@ def test_a_larger_tree_emits_more_and_one_node_emits_its_chance():
     assert expected_tree_tokens(1) == pytest.approx(1 + RANK_ACCEPTANCE[0])
     sizes = [expected_tree_tokens(n) for n in TREE_SIZES]
     assert sizes == sorted(sizes)
+
+
+def test_the_table_of_sizes_shows_why_the_best_are_the_best():
+    table = size_table(CPU_LIKE)
+    assert sorted(table.index) == sorted({*COPY_SIZES, *TREE_SIZES})
+    assert table["copied"].idxmax() == best_copy_size(CPU_LIKE)
+    assert table["tree"].idxmax() == best_tree_size(CPU_LIKE)
+    assert table.loc[7, "cost"] == pytest.approx(1.74)
+    assert table.loc[7, "copied"] == pytest.approx(expected_copy_tokens(7) / 1.74)
+    assert np.isnan(table.loc[60, "copied"]) and table.loc[60, "tree"] > 0
+
+
+def test_sizes_follow_the_main_context():
+    further = {900: {"T": PROPORTIONAL.T, "T_plain": PROPORTIONAL.T}}
+    cost = CostCurve(T=FREE.T, T_plain=FREE.T, context=300, repeats=1, device="made up", further=further)
+    assert best_copy_size(cost) == max(COPY_SIZES)
 
 
 def test_only_sizes_change():

@@ -48,6 +48,7 @@ def workspace(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "FIGURES", root / "figures")
     monkeypatch.setattr(arguments, "notebook_numbers", lambda: ["07", "08"])
     monkeypatch.setitem(plan.FIGURES, "07", ("toy.md",))
+    monkeypatch.delitem(plan.RECORDS, "07")
     monkeypatch.setattr("samlib.bench.hello.first_contact", lambda profile, **_: f"hello {profile.name}")
     monkeypatch.setattr("samlib.report.page.write_report", lambda profile: made.runs / "report.html")
     monkeypatch.delenv("SAMLIB_DATA", raising=False)

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from samlib.cli import plan
-from samlib.cli.execute import PlainLines
+from samlib.cli.execute import Job, PlainLines
 from samlib.cli.run import main
 from tests.cli.conftest import WRITE_FIGURE
 
@@ -73,6 +73,17 @@ def test_fresh_forgets_records_but_only_those_of_the_selected_notebooks(workspac
     main([*RUN, "--fresh"])
     assert (workspace.runs / "records" / "toy.jsonl").read_text() == "x"
     assert (workspace.runs / "records" / "other.jsonl").read_text() == "kept"
+
+
+def test_fresh_forgets_the_cost_curve_that_lies_beside_the_records(tmp_path):
+    job = Job(plan.Notebook(tmp_path / "07_toy.ipynb", records=plan.RECORDS["07"]), {}, tmp_path, tmp_path)
+    files = [tmp_path / "cost.json", tmp_path / "records" / "cost.csv"]
+    job.forget()  # nothing there yet: no error
+    for path in files:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("old")
+    job.forget()
+    assert not any(path.exists() for path in files)
 
 
 def test_a_failing_cell_fails_the_run_and_is_named(workspace, capsys):

@@ -1,9 +1,11 @@
-"""A Table 1 frame with the columns of `samlib.bench.metrics`, invented, for tests that need no model."""
+"""Invented measurements, as frames and as a cost curve, for tests that need no model."""
 
 import numpy as np
 import pandas as pd
 
+from samlib.bench.cost import CostCurve
 from samlib.bench.metrics import COLUMNS
+from samlib.bench.roofline import ForwardLimits
 from samlib.report.styles import TASK_LABELS
 from samlib.report.tables import REFERENCE_METHODS, TABLE1_METHODS
 
@@ -40,3 +42,23 @@ def complexity_frame():
             costs = {"scan": 0.05 * n, "suffix_array": 3 * np.log2(n), "automaton": 2.0}
             rows += [(part, structure, n, cost, 0.9 * cost, 1.2 * cost, 60, "key") for structure, cost in costs.items()]
     return pd.DataFrame(rows, columns="part structure length median_us q25_us q75_us steps settings".split())
+
+
+def cost_curve(main=300, other=900):
+    """A CostCurve of two contexts with kernels, quartiles and limits; every number differs from every other."""
+    t = {300: {1: 0.050, 8: 0.060, 16: 0.090, 61: 0.200}, 900: {1: 0.058, 8: 0.071, 16: 0.105, 61: 0.240}}
+    plain = {300: {1: 0.055, 8: 0.100, 16: 0.120, 61: 0.280}, 900: {1: 0.065, 8: 0.130, 16: 0.150, 61: 0.320}}
+    curves = {context: {"T": t[context], "T_plain": plain[context]} for context in (main, other)}
+    return CostCurve(
+        **curves[main],
+        context=main,
+        repeats=15,
+        device="CPU A, 2 threads",
+        kernels=True,
+        further={other: curves[other]},
+        quartiles={
+            context: {way: {n: [0.95 * s, 1.1 * s] for n, s in of_way.items()} for way, of_way in ways.items()}
+            for context, ways in curves.items()
+        },
+        limits=ForwardLimits(500_000_000, 40_000, 250_000_000, 70_000, bandwidth=25e9, rate=100e9),
+    )

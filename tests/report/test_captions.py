@@ -5,11 +5,12 @@ import json
 import pytest
 
 from samlib import paths
+from samlib.bench.cost_table import cost_rows
 from samlib.bench.machine import cpu_name, device_words
 from samlib.bench.profiles import load_profile
-from samlib.report import automaton_scale_caption, caption, complexity_caption, table1_caption
+from samlib.report import automaton_scale_caption, caption, complexity_caption, cost_caption, table1_caption
 from tests.bench.scale_records import scale_records
-from tests.report.synthetic import complexity_frame, table1_frame
+from tests.report.synthetic import complexity_frame, cost_curve, table1_frame
 
 RECORDS = [
     {"dataset": "Spec-Bench", "manifest": "manifest_1.json"},
@@ -53,3 +54,9 @@ def test_the_automata_at_scale_name_corpus_machine_and_repeats():
     text = automaton_scale_caption(scale_records(), "cpu")
     assert "Profile cpu; 16,000,000 tokens of the embedded corpus and this environment's Python files; CPU A" in text
     assert text.endswith("n = 3 repeats.")
+
+
+def test_the_cost_of_a_forward_names_the_machine_that_measured_it():
+    text = cost_caption(cost_rows(cost_curve()), "cpu")
+    model = "smollm2-135m-instruct in float32, sdpa attention"
+    assert text.endswith(f"Profile cpu; {model}; CPU A, 2 threads; n = 15 interleaved forwards a point.")

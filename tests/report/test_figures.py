@@ -8,18 +8,20 @@ from matplotlib.container import BarContainer
 
 from samlib import paths
 from samlib.bench.automaton_table import automaton_rows
+from samlib.bench.cost_table import cost_rows
 from samlib.report import (
     WordAutomaton,
     draw_automaton,
     plot_automaton_scale,
     plot_complexity,
+    plot_cost,
     plot_sources,
     plot_table1,
     save_figure,
 )
 from samlib.report.save import write_whole
 from tests.bench.scale_records import scale_records
-from tests.report.synthetic import complexity_frame, table1_frame
+from tests.report.synthetic import complexity_frame, cost_curve, table1_frame
 
 SHARES = pd.DataFrame(
     [("pld", "none", 1.0), ("sam", "dynamic", 0.75), ("sam", "none", 0.25), ("sam[t]", "unheard_of", 1.0)],
@@ -28,6 +30,7 @@ SHARES = pd.DataFrame(
 FIGURES = {
     "table1": lambda: plot_table1(table1_frame()),
     "complexity": lambda: plot_complexity(complexity_frame()),
+    "cost": lambda: plot_cost(cost_rows(cost_curve())),
     "sources": lambda: plot_sources(SHARES),
     "automaton_scale": lambda: plot_automaton_scale(automaton_rows(scale_records())),
     "automaton": lambda: draw_automaton(WordAutomaton("so the cat sat and the cat".split())),
@@ -102,6 +105,26 @@ def test_automata_at_scale_show_both_sides_of_each_comparison_and_the_limit():
 def test_automata_at_scale_can_be_drawn_without_any_peer():
     rows = automaton_rows([record for record in scale_records() if not record["peer"]])
     assert [label.get_text() for label in plot_automaton_scale(rows).axes[0].get_yticklabels()] == ["samlib, 16M"]
+
+
+def test_the_cost_figure_draws_every_median_and_both_limits_in_their_context():
+    rows = cost_rows(cost_curve())
+    axes = plot_cost(rows).axes
+    assert [ax.get_title(loc="left") for ax in axes] == ["300 tokens in the KV cache", "900 tokens in the KV cache"]
+    for ax, (_, of_context) in zip(axes, rows.groupby("context"), strict=True):
+        drawn = {line.get_label(): [round(float(y), 6) for y in line.get_ydata()] for line in ax.lines}
+        for way, label in (("kernels", "samlib's kernels"), ("plain", "plain layers")):
+            assert drawn[label] == [round(1e3 * s, 6) for s in of_context.loc[of_context["way"] == way, "seconds"]]
+        once = of_context.drop_duplicates("width")
+        assert drawn["limit: weights over bandwidth"] == [round(1e3 * s, 6) for s in once["memory_seconds"]]
+        assert drawn["limit: operations over peak rate"] == [round(1e3 * s, 6) for s in once["compute_seconds"]]
+        assert len(set(drawn["limit: weights over bandwidth"])) == 1, "reading does not depend on n"
+
+
+def test_one_context_and_plain_layers_alone_can_be_drawn():
+    rows = cost_rows(cost_curve())
+    (ax,) = plot_cost(rows[(rows["context"] == 300) & (rows["way"] == "plain")]).axes
+    assert len(ax.lines) == 3
 
 
 def test_bars_of_a_method_add_up_to_its_steps():

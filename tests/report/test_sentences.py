@@ -1,9 +1,10 @@
 """Conclusions say what was measured, and another measurement makes them say something else."""
 
 from samlib.bench.automaton_table import automaton_rows
-from samlib.report import automaton_scale_findings, bullets, complexity_findings, table1_findings
+from samlib.bench.cost_table import cost_rows
+from samlib.report import automaton_scale_findings, bullets, complexity_findings, cost_findings, table1_findings
 from tests.bench.scale_records import scale_records
-from tests.report.synthetic import complexity_frame, table1_frame
+from tests.report.synthetic import complexity_frame, cost_curve, table1_frame
 
 
 def test_a_flat_automaton_supports_the_claim():
@@ -66,3 +67,23 @@ def test_without_a_missed_target_none_is_named():
     rows = automaton_rows([record for record in scale_records() if "peak" not in record["measurement"]])
     rows = rows[rows["measurement"] != "step at 100000 against 1000"]
     assert automaton_scale_findings(rows)[-1].endswith("none is missed.")
+
+
+def test_the_cost_of_a_forward_is_told_by_context_and_beside_its_limits():
+    main, other, memory, operations = cost_findings(cost_rows(cost_curve()))
+    assert main == (
+        "After 300 tokens, one token takes 50.0 ms; measured in that, verifying at once costs: 8 tokens 1.20, "
+        "16 tokens 1.80, 61 tokens 4.00 (through plain layers: 55.0 ms, and then 1.82, 2.18, 5.09)."
+    )
+    assert other.startswith("After 900 tokens, one token takes 58.0 ms;")
+    assert "500 MB of weights, and the cache, at 25.0 GB/s takes 20.5 ms; one token takes 2.4 times that." in memory
+    assert "the operations of 8 tokens" in operations and "61 tokens take 1.2 times their limit." in operations
+
+
+def test_without_kernels_and_limits_only_the_costs_are_told():
+    rows = cost_rows(cost_curve())
+    rows = rows[rows["way"] == "plain"].assign(memory_seconds=float("nan"))
+    assert [finding.partition(";")[0] for finding in cost_findings(rows)] == [
+        "After 300 tokens, one token takes 55.0 ms",
+        "After 900 tokens, one token takes 65.0 ms",
+    ]

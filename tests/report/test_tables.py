@@ -1,9 +1,10 @@
-"""Table 1 as Markdown, CSV and text: nothing is left out, and what is absent says so."""
+"""The tables as Markdown, CSV and text: nothing is left out, and what is absent says so."""
 
 import pandas as pd
 import pytest
 
 from samlib import paths
+from samlib.bench.cost_table import cost_rows
 from samlib.report.styles import TASK_LABELS
 from samlib.report.tables import (
     ABSENT,
@@ -11,13 +12,14 @@ from samlib.report.tables import (
     TABLE1_METHODS,
     all_cells,
     complete_table1,
+    save_cost,
     save_table1,
     speedup_grid,
     summary_table,
     summary_text,
     table1_markdown,
 )
-from tests.report.synthetic import table1_frame
+from tests.report.synthetic import cost_curve, table1_frame
 
 METHODS = TABLE1_METHODS + REFERENCE_METHODS
 
@@ -99,3 +101,13 @@ def test_the_csv_is_the_complete_frame(frame):
 def test_the_summary_holds_the_overall_rows_of_both_blocks(frame):
     assert len(summary_table(frame)) == 2 * len(METHODS)
     assert max(map(len, summary_text(frame).splitlines())) < 100
+
+
+def test_the_cost_of_a_forward_is_saved_with_caption_limits_and_every_cell():
+    path = save_cost(cost_rows(cost_curve()), "smoke", "The caption.")
+    assert path == paths.FIGURES / "smoke" / "cost.md"
+    text = path.read_text()
+    assert "The caption." in text and "reads 25.0 GB/s, computes 100 GFLOP/s" in text
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(lines) == 2 + 2 * 4  # head, rule, two contexts of four widths
+    assert "| 300 | 8 | 60 [57–66] | 1.20 | 100 [95–110] | 1.82 | 20.5 | 21.7 | 2.77 |" in lines
