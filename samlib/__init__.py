@@ -15,10 +15,13 @@ try:
 except PackageNotFoundError:  # a source tree that was built in place but not installed
     __version__ = "unknown"
 
-_LAZY = {name: "samlib.decoding" for name in ("CpuKernels", "Generation", "Step", "generate", "stream")}
+_LAZY = {
+    name: "samlib.decoding" for name in ("CapturedForwards", "CpuKernels", "Generation", "Step", "generate", "stream")
+}
 
 __all__ = [
     "METHODS",
+    "CapturedForwards",
     "CpuKernels",
     "Cursor",
     "Draft",

@@ -28,7 +28,7 @@ class Draft:
     @classmethod
     def empty(cls):
         """No proposal: the step is then one of plain decoding."""
-        return cls.chain([], "none")
+        return _EMPTY
 
     def __len__(self):
         return len(self.tokens)
@@ -36,20 +36,23 @@ class Draft:
     @property
     def is_chain(self):
         """True if no token has a sibling and each follows the one before."""
-        return bool((self.parents == np.arange(-1, len(self.tokens) - 1)).all())
+        n = len(self.tokens)
+        return n < 2 or bool((self.parents == np.arange(-1, n - 1)).all())
 
     @property
     def depths(self):
         """int32 array of shape (n,): 1 for a child of the root, and so on."""
-        depths = np.empty(len(self.tokens), dtype=np.int32)
-        for node, parent in enumerate(self.parents.tolist()):
-            depths[node] = 1 if parent < 0 else depths[parent] + 1
-        return depths
+        depths = [0]  # the root's, at which a parent of -1 looks once it is shifted by one
+        for parent in self.parents.tolist():
+            depths.append(depths[parent + 1] + 1)
+        return np.array(depths[1:], dtype=np.int32)
 
     def clipped(self, depth):
         """The draft without tokens deeper than `depth`."""
+        if len(self) <= depth:
+            return self
         if self.is_chain:
-            return self if len(self) <= depth else Draft.chain(self.tokens[:depth], self.source, self.match_length)
+            return Draft.chain(self.tokens[:depth], self.source, self.match_length)
         return self.kept(self.depths <= depth)
 
     def kept(self, keep):
@@ -60,3 +63,6 @@ class Draft:
         parents = self.parents[keep]
         parents = np.where(parents < 0, -1, renumbered[parents]).astype(np.int32)
         return Draft(self.tokens[keep], parents, self.source, self.match_length)
+
+
+_EMPTY = Draft.chain(np.empty(0, dtype=np.int32), "none")

@@ -11,9 +11,9 @@ def prefilled(model, context):
     """A TargetModel that holds `context` tokens (any tokens: a forward's cost does not depend on them)."""
     import torch
 
-    from samlib.decoding import TargetModel
+    from samlib.decoding import target_for
 
-    target = TargetModel(model)
+    target = target_for(model)
     with torch.inference_mode():
         target.prefill(np.arange(context, dtype=np.int32) % model.config.vocab_size)
     return target

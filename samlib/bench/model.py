@@ -37,6 +37,8 @@ def load_model(profile="cpu"):
     seconds, the checksum of every file included. Sets torch's thread count where the profile gives one.
     Raises SetupError: no network, no space, a wrong checksum, a damaged model folder.
     """
+    import torch
+
     profile = load_profile(profile)
     quiet_transformers()
     _set_threads(profile.threads)
@@ -47,7 +49,7 @@ def load_model(profile="cpu"):
         model = tiny_model(tokenizer, seed=profile.seed, attention=profile.attention)
     else:
         model = _load_folder(paths.MODELS / profile.model, profile)
-    return model.eval().to(profile.device), tokenizer
+    return model.eval().to(profile.device, getattr(torch, profile.dtype)), tokenizer
 
 
 def load_tokenizer(profile="cpu"):

@@ -5,6 +5,7 @@ rotates from question to question; rounds of one question of every task follow e
 prompts: a second turn's history holds the oracle's first answer. The warm-up on the first question is not recorded.
 """
 
+import dataclasses
 import sys
 import time
 
@@ -29,7 +30,7 @@ from samlib.bench.static import corpus_files, load_static
 from samlib.bench.threads import settle_threads
 
 ORACLE = "hf_generate"
-RECORD_VERSION = 1
+RECORD_VERSION = 2  # 2: a comparison holds the dtype and the rounding error as well
 
 
 def run_table1(profile="cpu", *, minutes=None, progress=True):
@@ -247,8 +248,7 @@ class Table1Run:
         turns = []
         for (ids, oracle), (_, answer) in zip(reference, answers, strict=True):
             found = compare(self.model, ids, oracle.ids, answer.ids)
-            comparison = {"kind": found.kind, "position": found.position, "gap": found.gap}
-            turns.append(answer.turn | {"comparison": comparison})
+            turns.append(answer.turn | {"comparison": dataclasses.asdict(found)})
         return turns
 
 

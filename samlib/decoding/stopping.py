@@ -21,7 +21,7 @@ class Stopping:
         self._criterion = None
         if stop_strings:
             self._criterion = StopStringCriteria(tokenizer, stop_strings)
-            self._text = torch.tensor([list(prompt)], dtype=torch.long)
+            self._tail = torch.as_tensor(prompt[-self._criterion.maximum_token_len :], dtype=torch.long)[None]
 
     @property
     def room(self):
@@ -47,5 +47,7 @@ class Stopping:
         return self._limit_reason if len(self.tokens) >= self._limit else None
 
     def _completes_stop_string(self, token):
-        self._text = torch.cat([self._text, torch.tensor([[token]])], dim=1)
-        return bool(self._criterion(self._text, None).all())
+        """The criterion looks at no more than the last tokens, so these alone are kept."""
+        tail = torch.cat([self._tail, torch.tensor([[token]])], dim=1)
+        self._tail = tail[:, -self._criterion.maximum_token_len :]
+        return bool(self._criterion(self._tail, None).all())

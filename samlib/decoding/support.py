@@ -29,7 +29,7 @@ def check_supported(model):
     """Raise ValueError, naming the remedy, unless `model` is a full-attention decoder that samlib can verify with.
 
     Full attention in every layer with a DynamicCache, attention `sdpa` or `eager`, positions given by `position_ids`,
-    and a generation config that leaves greedy decoding alone.
+    and a generation config that leaves greedy decoding alone. Returns the number of layers with keys and values.
     """
     name = type(model).__name__
     if getattr(model.config, "is_encoder_decoder", False):
@@ -40,17 +40,22 @@ def check_supported(model):
             f"{name} uses attention {attention!r}, which has no tree mask: "
             f"load it with attn_implementation='sdpa' or 'eager'"
         )
-    _check_layers(model, name)
+    num_layers = _check_layers(model, name)
     _check_forward(model, name)
+    _check_positions(model, name)
     _check_generation_config(model, name)
+    return num_layers
 
 
 def _check_layers(model, name):
     """Sliding-window, recurrent and hybrid layers lose what a rejected draft overwrote."""
     layers = DynamicCache(config=model.config).layers
     other = sorted({type(layer).__name__ for layer in layers if type(layer) is not DynamicLayer})
+    # GPT-Neo's windows are within its attention, and its cache does not know of them
+    other += sorted(set(getattr(model.config, "attention_layers", ())) - {"global"})
     if other:
         raise ValueError(f"{name} has layers without full attention ({', '.join(other)}): not supported yet")
+    return len(layers)
 
 
 def _check_forward(model, name):
@@ -59,6 +64,18 @@ def _check_forward(model, name):
         raise ValueError(f"{name} takes no position_ids, so that a draft tree cannot be placed: not supported")
     if not {"cache", "past_key_values"} & set(parameters):
         raise ValueError(f"{name} takes no KV cache: not supported")
+
+
+def _check_positions(model, name):
+    """Rotary frequencies that change with the length so far would be those of a draft's end for the whole draft."""
+    parameters = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    kinds = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
+    changing = sorted({kind.get("rope_type") for kind in kinds} & {"dynamic", "longrope"})
+    if changing:
+        raise ValueError(
+            f"{name} has rotary frequencies that change with the length ({changing[0]}), so that a draft would change "
+            f"the output: not supported; use a variant of the model with fixed ones"
+        )
 
 
 def _check_generation_config(model, name):

@@ -1,22 +1,26 @@
-"""The target model: the one place that knows Hugging Face's forward pass, masks and KV cache."""
+"""The target model: the one place that knows Hugging Face's forward pass."""
 
 import inspect
 
-import numpy as np
 import torch
-from transformers import DynamicCache
 
+from samlib.decoding.cache import KVCache
+from samlib.decoding.inputs import Inputs
 from samlib.decoding.support import check_supported
+from samlib.decoding.verification import read
 
 
 class TargetModel:
     """A Hugging Face causal LM that verifies drafts, for one request at a time. Not thread-safe.
 
+    model, device, dtype: the model's own. num_forwards: forwards made so far, prefills included. On a GPU, `verify`
+    waits for the device once, to read the choices, and `keep` does not wait.
+
     Raises ValueError for a model that cannot be decoded losslessly here (see support.py).
     """
 
     def __init__(self, model):
-        check_supported(model)
+        num_layers = check_supported(model)
         self.model = model
         self.device = model.device
         self.dtype = model.dtype
@@ -24,31 +28,36 @@ class TargetModel:
         parameters = inspect.signature(model.forward).parameters
         self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
         self._keeps_logits = "logits_to_keep" in parameters
-        self._cache = DynamicCache()
+        self._cache = KVCache(num_layers)
+        # Without a mask transformers builds one; but for one token in sdpa, which then takes its quicker way.
+        eager = model.config._attn_implementation == "eager"
+        self._inputs = Inputs(self.device, self.dtype, masks_one_token=eager)
+        self._verified = 0
 
     @property
     def num_cached(self):
         """Number of tokens in the KV cache."""
         return self._cache.get_seq_length()
 
-    @torch.inference_mode()
-    def prefill(self, ids):
-        """Begin a request: run the prompt (int32 array of shape (n,)); return its last logits, shape (1, vocab)."""
-        self._cache = DynamicCache()
-        return self._forward(ids, positions=None, mask=None, logits_to_keep=1)
+    def check_room(self, num_tokens):
+        """Raise ValueError unless a request of `num_tokens`, prompt and new ones, fits; here all do."""
 
     @torch.inference_mode()
-    def verify(self, root, draft):
-        """Run the last emitted token and a Draft below it; return the logits of all, shape (1 + len(draft), vocab).
+    def prefill(self, ids, top_k=0):
+        """Begin a request: run the prompt (int32 array of shape (n,)); return the Verification of its last token."""
+        self._cache.reset()
+        ids = torch.as_tensor(ids, dtype=torch.long, device=self.device)[None]
+        return read(self._forward(ids, positions=None, mask=None, logits_to_keep=1), top_k)
 
-        The cache then holds them all: call `keep` before the next forward.
+    @torch.inference_mode()
+    def verify(self, root, draft, top_k=0):
+        """Run the last emitted token and a Draft below it; return the Verification of all 1 + len(draft).
+
+        top_k: how many of the largest logits to name. The KV cache then holds all inputs: call `keep` before the next
+        forward.
         """
-        cached = self.num_cached
-        ids = np.concatenate([[root], draft.tokens])
-        if draft.is_chain:
-            return self._forward(ids, np.arange(cached, cached + len(ids)), mask=None)
-        positions = cached + np.concatenate([[0], draft.depths])
-        return self._forward(ids, positions, self._tree_mask(draft.parents, cached))
+        ids, positions, mask = self._inputs.place(root, draft, self.num_cached)
+        return read(self._forward(ids, positions, mask, logits_to_keep=0), top_k)
 
     @torch.inference_mode()
     def keep(self, path):
@@ -57,38 +66,18 @@ class TargetModel:
         A path through a tree is moved together; what is behind it is cut off.
         """
         start = self.num_cached - self._verified
-        end = start + len(path)
-        moved = len(path) > 0 and path[-1] != len(path) - 1
-        index = torch.tensor(path, device=self.device) + start if moved else None
-        for layer in self._cache.layers:
-            if moved:
-                layer.keys[..., start:end, :] = layer.keys[..., index, :]
-                layer.values[..., start:end, :] = layer.values[..., index, :]
-            if len(path) < self._verified:
-                layer.keys = layer.keys[..., :end, :]
-                layer.values = layer.values[..., :end, :]
+        gap = next((place for place, index in enumerate(path) if index != place), len(path))
+        if gap < len(path):
+            self._cache.move(self._inputs.indices([start + index for index in path[gap:]]), start + gap)
+        if len(path) < self._verified:
+            self._cache.truncate(start + len(path))
         self._verified = len(path)
 
-    def _forward(self, ids, positions, mask, logits_to_keep=0):
-        inputs = {"input_ids": torch.as_tensor(ids, dtype=torch.long, device=self.device)[None]}
-        if positions is not None:
-            inputs["position_ids"] = torch.as_tensor(positions, dtype=torch.long, device=self.device)[None]
+    def _forward(self, ids, positions, mask, logits_to_keep):
+        inputs = {"input_ids": ids, "position_ids": positions, self._cache_argument: self._cache}
         if self._keeps_logits:
             inputs["logits_to_keep"] = logits_to_keep
-        inputs[self._cache_argument] = self._cache
         output = self.model(attention_mask=mask, use_cache=True, **inputs)
         self.num_forwards += 1
-        self._verified = len(ids)
-        return output.logits[0, -logits_to_keep:]
-
-    def _tree_mask(self, parents, cached):
-        """Additive mask, shape (1, 1, 1 + n, cached + 1 + n): a node sees the cache, the root, ancestors, itself."""
-        n = len(parents) + 1
-        sees = np.eye(n, dtype=bool)
-        sees[:, 0] = True
-        for node, parent in enumerate(parents.tolist(), start=1):
-            sees[node] |= sees[parent + 1]
-        mask = torch.zeros((1, 1, n, cached + n), dtype=self.dtype, device=self.device)
-        hidden = torch.from_numpy(~sees).to(self.device)
-        mask[0, 0, :, cached:].masked_fill_(hidden, torch.finfo(self.dtype).min)
-        return mask
+        self._verified = ids.shape[1]
+        return output.logits[0, -1:] if logits_to_keep else output.logits[0]

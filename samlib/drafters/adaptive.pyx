@@ -106,7 +106,7 @@ class AdaptiveDrafter(Drafter):
     def _scaled_draft(self, source, match_length, room):
         size = min(self.draft_size, 1 + SIZE_PER_MATCHED * match_length)
         if source == "static":
-            return self._retrieval.tree(size).clipped(room)
+            return self._retrieval.tree(size)
         return Draft.chain(self._retrieval.copy(source, min(size, room)), source, match_length)
 
     def observe(self, emitted, verified=None):

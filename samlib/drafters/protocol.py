@@ -31,7 +31,7 @@ class Drafter:
         """Begin a request: forget the one before, take the prompt (int32 array of shape (n,))."""
 
     def propose(self, room):
-        """Return a Draft of what may follow, at most `room` (>= 0) tokens deep."""
+        """Return a Draft of what may follow. It need be no deeper than `room` (>= 1): there the decode loop cuts it."""
         return Draft.empty()
 
     def observe(self, emitted, verified=None):

@@ -67,7 +67,8 @@ class TokenRecycling(Drafter):
         self.reset()
 
     def reset(self):
-        self._successors = np.full((0, self.top_k), UNKNOWN, dtype=np.int32)
+        # Row by token; the last row is that of UNKNOWN (-1), and stays unknown.
+        self._successors = np.full((1, self.top_k), UNKNOWN, dtype=np.int32)
         self._root = 0
 
     def begin(self, prompt):
@@ -75,36 +76,24 @@ class TokenRecycling(Drafter):
 
     def propose(self, room):
         template = self.template
-        tokens = np.empty(len(template.parents), dtype=np.int32)
-        above = np.array([self._root], dtype=np.int32)
-        for first, end in template.levels:
-            parents = template.parents[first:end]
+        tokens = np.full(len(template.parents), UNKNOWN, dtype=np.int32)
+        above = self._root if self._root < len(self._successors) else UNKNOWN
+        for first, end in template.levels[:room]:
             if first:
-                above = tokens[parents]
-            tokens[first:end] = self._lookup(above, template.ranks[first:end])
+                above = tokens[template.parents[first:end]]
+            tokens[first:end] = self._successors[above, template.ranks[first:end]]
         known = tokens != UNKNOWN
-        if not known.any():
-            return Draft.empty()
-        return Draft(tokens, template.parents, "token_recycling").kept(known).clipped(room)
-
-    def _lookup(self, tokens, ranks):
-        """Successors by rank; UNKNOWN where the token is, or has never been verified."""
-        found = np.full(len(ranks), UNKNOWN, dtype=np.int32)
-        known = (tokens >= 0) & (tokens < len(self._successors))
-        tokens = np.broadcast_to(tokens, ranks.shape)
-        known = np.broadcast_to(known, ranks.shape)
-        found[known] = self._successors[tokens[known], ranks[known]]
-        return found
+        return Draft(tokens, template.parents, "token_recycling").kept(known) if known.any() else Draft.empty()
 
     def observe(self, emitted, verified=None):
         self._root = int(emitted[-1])
-        if verified is None:
-            return
-        self._reserve(int(verified.tokens.max()) + 1)
-        self._successors[verified.tokens] = verified.top
+        if verified is not None:
+            self._reserve(1 + max(int(verified.tokens.max()), int(verified.top.max())))
+            self._successors[verified.tokens] = verified.top
 
-    def _reserve(self, rows):
-        if rows > len(self._successors):
-            more = max(rows, 2 * len(self._successors)) - len(self._successors)
-            new = np.full((more, self.top_k), UNKNOWN, dtype=np.int32)
+    def _reserve(self, tokens):
+        """Make room for rows 0 … tokens - 1, before the last; any id that the matrix holds then has its own row."""
+        rows = len(self._successors)
+        if tokens >= rows:
+            new = np.full((max(tokens + 1, 2 * rows) - rows, self.top_k), UNKNOWN, dtype=np.int32)
             self._successors = np.concatenate([self._successors, new])

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from samlib.bench.cost_table import basis, cost_table
+from samlib.bench.losslessness import ROUNDING_FACTOR
 from samlib.report.save import save_csv, save_markdown
 from samlib.report.styles import BLOCK_LABELS, METHOD_STYLES, TASK_LABELS
 
@@ -49,6 +50,7 @@ def table1_markdown(frame, caption=""):
     for block, label in BLOCK_LABELS.items():
         rows = cells[cells["block"] == block]
         parts += [f"## {label}", _markdown(speedup_grid(rows)), f"### {label}: every cell", _markdown(all_cells(rows))]
+    parts += _differences(frame.attrs.get("differences"))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -61,7 +63,7 @@ def summary_table(frame):
 
 
 def summary_text(frame):
-    """`summary_table` in short, as lines of plain text under 100 columns, for the end of a run."""
+    """`summary_table` in short, for the end of a run: plain text, under 100 columns where all answers are identical."""
     cells = complete_table1(frame)
     overall = cells[cells["task"] == "overall"]
     lines = []
@@ -145,7 +147,13 @@ def _how_to_read():
         "Speed-up: mean over questions of tokens/s, divided by the same mean of autoregressive decoding in the same "
         "loop; in brackets its bootstrap 95 % interval over questions (from 5 questions a task, 12 overall). MAT: mean "
         "accepted tokens, that is, emitted tokens a verification step. Identical: answers equal, id by id, to greedy "
-        "decoding by the model's own `generate`. *In italics: as printed in the paper (Vicuna-7B-v1.3, one A6000).* "
+        "decoding by the model's own `generate` in the same precision. In float32 the one exception is a *near-tie*: "
+        "where the two answers part, the logits of the two tokens are less than 0.001 apart, which one-token and "
+        "many-token passes may round differently. In float16 and bfloat16 that is common: such an answer counts as "
+        "*different in* that type, with the largest gap between the two logits, and bit equality is not promised; "
+        f"*beyond rounding* is a gap above {ROUNDING_FACTOR} times the rounding error measured at that place, which "
+        "fails the run, as a larger gap does in float32. *In italics: as printed in the paper (Vicuna-7B-v1.3, one "
+        "A6000).* "
         f"{ABSENT}: not measured, or too few questions."
     )
 
@@ -157,6 +165,11 @@ def _how_to_read_cost():
         "bandwidth. Operations limit: n times the operations of a token at the peak rate. T(n) / limit: the first way "
         "beside the larger of the two limits. How limits are measured and counted: `samlib/bench/roofline.py`."
     )
+
+
+def _differences(lines):
+    """The section that names every answer that is not greedy decoding's, where there are any."""
+    return ["## Answers that differ from greedy decoding", "\n".join(f"- {line}" for line in lines)] if lines else []
 
 
 def _label(method):

@@ -1,8 +1,9 @@
 """Hand-made records for the tests of the metrics."""
 
 
-def turn(tokens, seconds, *, prefill=0.0, steps=None, kind="identical", gap=None):
-    """One turn: `tokens` new ids in `seconds`, `prefill` of them before the first id."""
+def turn(tokens, seconds, *, prefill=0.0, steps=None, kind="identical", gap=None, rounding=None, dtype="float32"):
+    """One turn: `tokens` new ids in `seconds`, `prefill` of them before the first id; the comparison's fields."""
+    position = None if kind == "identical" else 3
     steps = tokens - 1 if steps is None else steps
     return {
         "prompt_tokens": 10,
@@ -15,7 +16,7 @@ def turn(tokens, seconds, *, prefill=0.0, steps=None, kind="identical", gap=None
         "finish_reason": "length",
         "timings": {"prefill": prefill, "draft": 0.0, "verify": seconds - prefill, "update": 0.0, "total": seconds},
         "sources": {},
-        "comparison": {"kind": kind, "position": None if kind == "identical" else 3, "gap": gap},
+        "comparison": {"kind": kind, "position": position, "gap": gap, "rounding": rounding, "dtype": dtype},
         "output_sha256": "",
     }
 

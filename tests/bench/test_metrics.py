@@ -146,6 +146,36 @@ def test_identical_counts_questions_and_names_the_rest():
     assert cell(records, "autoregressive")["identical"] == "3/3"
 
 
+def half(kind, gap, rounding=0.02, dtype="float16"):
+    return turn(10, 1.0, kind=kind, gap=gap, rounding=rounding, dtype=dtype)
+
+
+def test_half_precision_names_the_dtype_and_the_largest_gap():
+    same = half("identical", None)
+    answers = [[same], [half("rounding", 0.01)], [half("rounding", 0.02), half("rounding", 0.03125), same], [same]]
+    records = [record("sam", i, turns) for i, turns in enumerate(answers)]
+    shown = "2 different in float16 (largest gap 0.031)"
+    assert cell(records)["identical"] == f"2/4 + {shown}"
+    records.append(record("sam", 9, [half("different", 2.0), half("rounding", 0.01)]))
+    assert cell(records)["identical"] == f"2/5 + {shown} + 1 different beyond rounding"
+
+
+def test_half_precision_fails_a_run_only_beyond_rounding():
+    rounded = [record("sam", i, [half("rounding", 0.01)]) for i in range(9, 30)]
+    check_run([*TWO_QUESTIONS, *rounded])
+    with pytest.raises(LosslessnessError, match=r"token 3, gap 2 where bfloat16 rounds by 0\.02"):
+        check_run([*TWO_QUESTIONS, *rounded, record("sam", 31, [half("different", 2.0, dtype="bfloat16")])])
+
+
+def test_every_difference_is_listed_with_position_and_gap():
+    records = [*TWO_QUESTIONS, near_tie(9), record("sam", 10, [half("rounding", 0.01)])]
+    assert table1_rows(records).attrs["differences"] == [
+        "near-tie: question 9, sam (paper), token 3, gap 0.0005",
+        "rounding: question 10, sam (paper), token 3, gap 0.01 where float16 rounds by 0.02",
+    ]
+    assert table1_rows(TWO_QUESTIONS).attrs["differences"] == []
+
+
 def test_the_papers_numbers_stand_beside_ours():
     assert paper_numbers("sam[t]", "overall") == {"mat": 3.03, "tokens_per_s": 85.73, "speedup": 2.27}
     assert paper_numbers("sam", "math_reasoning")["speedup"] == 1.91

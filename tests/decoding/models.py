@@ -21,6 +21,10 @@ FAMILIES = {
     "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
     "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
     "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    "gemma": (transformers.GemmaConfig, transformers.GemmaForCausalLM),  # scales its embeddings
+    "phi3": (transformers.Phi3Config, transformers.Phi3ForCausalLM),  # one matrix for queries, keys and values
+    "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),  # learnt positions
+    "gpt_neox": (transformers.GPTNeoXConfig, transformers.GPTNeoXForCausalLM),  # rotates a part of each head
 }
 SIZES = {
     "num_hidden_layers": 2,

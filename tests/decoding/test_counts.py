@@ -7,6 +7,7 @@ import pytest
 
 import samlib
 from samlib import Draft, StaticAutomaton
+from samlib.decoding import clock
 
 from .models import (
     CYCLE_PROMPT,
@@ -180,6 +181,15 @@ def test_timings_add_up(method):
     assert 0 < timings["prefill"] and 0 < timings["verify"]
     parts = sum(timings[phase] for phase in ("prefill", "draft", "verify", "update"))
     assert parts <= timings["total"] * 1.001
+
+
+def test_what_the_caller_does_between_two_steps_is_not_counted(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: now[0])
+    steps = samlib.stream(cycle_model(), CYCLE_PROMPT, method="autoregressive", max_new_tokens=5)
+    for _ in steps:
+        now[0] += 1000.0
+    assert set(steps.generation.timings.values()) == {0.0}
 
 
 @EVERY_METHOD

@@ -91,6 +91,15 @@ def test_the_context_of_a_random_model(method):
     assert (result.tokens, result.finish_reason) == (greedy(model, prompt, 28), "context")
 
 
+@pytest.mark.parametrize("family", ["gpt2", "gpt_neox", "gemma"])
+def test_the_context_of_other_families(family):
+    """GPT-2's positions are learnt, and named `n_positions`: there is none beyond the last."""
+    model, prompt = random_model(family, max_positions=40), random_prompt(2, 12)
+    for method in METHODS:
+        result = samlib.generate(model, prompt, method=method, max_new_tokens=100)
+        assert (result.tokens, result.finish_reason) == (greedy(model, prompt, 28), "context")
+
+
 @EVERY_METHOD
 def test_a_cap_below_the_context_is_a_matter_of_length(method):
     result = samlib.generate(cycle_model(max_positions=64), cycle(0, 60), method=method, max_new_tokens=3)
@@ -226,7 +235,43 @@ def recurrent_model():
     return transformers.MambaForCausalLM(config).eval()
 
 
+def local_attention_model():
+    """Windows that are within the attention, unknown to the cache."""
+    config = transformers.GPTNeoConfig(
+        vocab_size=32, hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]],
+        window_size=4,
+    )  # fmt: skip
+    return transformers.GPTNeoForCausalLM(config).eval()
+
+
+def alibi_model():
+    config = transformers.BloomConfig(vocab_size=32, hidden_size=32, n_layer=1, n_head=4)
+    return transformers.BloomForCausalLM(config).eval()
+
+
+def phi3_model(**config):
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2}
+    return transformers.Phi3ForCausalLM(
+        transformers.Phi3Config(vocab_size=32, intermediate_size=32, pad_token_id=None, **sizes, **config)
+    ).eval()
+
+
+def longrope_model():
+    """Its rotary frequencies change all at once when a sequence grows beyond 64 tokens."""
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64}
+    rope |= {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    return phi3_model(original_max_position_embeddings=64, rope_parameters=rope)
+
+
 UNSUPPORTED = {
+    "windows that the cache does not know": (local_attention_model, "local"),
+    "sliding window of Phi-3": (lambda: phi3_model(sliding_window=8), "sliding|SlidingWindow"),
+    "ALiBi": (alibi_model, "position_ids"),
+    "rope that changes at a length": (longrope_model, "longrope.*fixed"),
+    "rope that changes with the length": (
+        lambda: with_config(rope_parameters={"rope_type": "dynamic", "factor": 2.0}),
+        "dynamic.*fixed",
+    ),
     "sliding window": (sliding_window_model, "sliding|SlidingWindow"),
     "sliding window in some layers": (hybrid_window_model, "sliding|SlidingWindow"),
     "flash attention": (lambda: with_config(_attn_implementation="flash_attention_2"), "flash_attention_2.*sdpa"),

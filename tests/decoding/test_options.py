@@ -1,5 +1,7 @@
 """Every public option has the effect that it promises: two extreme values, where they must differ."""
 
+import inspect
+
 import pytest
 
 import samlib
@@ -101,3 +103,13 @@ def test_a_ready_drafter_is_used():
 
 def test_the_default_method_is_sam():
     assert run("sam").steps == samlib.generate(cycle_model(max_positions=128), CYCLE_PROMPT, max_new_tokens=41).steps
+
+
+def test_generate_and_stream_show_the_same_arguments():
+    """As a notebook shows them on a question mark: every name and its default, none behind a `**`."""
+    shown = inspect.signature(samlib.generate)
+    assert shown == inspect.signature(samlib.stream)
+    assert list(shown.parameters)[:2] == ["model", "input_ids"]
+    assert shown.parameters["method"].default == "sam"
+    assert shown.parameters["max_new_tokens"].default == 128
+    assert list(shown.parameters)[-1] == "drafter_options"

@@ -29,7 +29,7 @@ def replay(drafter, prompt, stream, *, max_room=10**6):
     position = 1
     while position < len(stream):
         room = min(max_room, len(stream) - position - 1)
-        draft = drafter.propose(room)
+        draft = drafter.propose(room).clipped(room)  # as the decode loop does
         accepted = accepted_nodes(draft, stream[position:])
         emitted = stream[position : position + len(accepted) + 1]
         proposals.append(Proposal(list(known), room, draft, emitted))

@@ -1,0 +1,3 @@
+import numpy as np
+
+def rank(values: np.ndarray, k: int) -> tuple[list[int], np.ndarray | None]: ...
