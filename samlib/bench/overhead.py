@@ -2,10 +2,12 @@
 
     python -m samlib.bench.overhead --profile cpu
 
-prints a table; its last line is one line of JSON: {"overhead": [{"method": …, "forward": seconds, …}, …], "loop": {…}}.
+prints a table; its last line is one line of JSON: {"overhead": [{"method": …, "forward": seconds, …}, …], "loop": {…},
+"kernels": {…}}.
 """
 
 import argparse
+import contextlib
 import json
 import statistics
 import time
@@ -45,17 +47,22 @@ def measure_overhead(model, prompt, method, static=None, max_new_tokens=64):
     return counts | {"forward": forward, "other": other} | parts | {"share": other / (forward + other)}
 
 
-def compare_loops(model, prompt, max_new_tokens=64, repeats=9):
+def compare_loops(model, prompt, max_new_tokens=64, repeats=9, context=None):
     """Time greedy decoding by samlib's loop and by `model.generate`, in turn; the first turn of each warms up.
+
+    context: entered around samlib's requests alone, for example the model's CpuKernels; without one, both run the model
+    as it is, and what differs is the loops.
 
     Returns a dict: samlib and transformers, the median seconds of a whole request; ratio, the median over the repeats
     of samlib's time by transformers'; repeats.
     """
     ways = {"samlib": _samlib_loop, "transformers": _transformers_loop}
+    contexts = {"samlib": context or contextlib.nullcontext(), "transformers": contextlib.nullcontext()}
     seconds = {name: [] for name in ways}
     for turn in range(repeats + 1):
         for name in sorted(ways, reverse=turn % 2 == 1):
-            elapsed = _seconds(model, ways[name], prompt, max_new_tokens)
+            with contexts[name]:
+                elapsed = _seconds(model, ways[name], prompt, max_new_tokens)
             if turn > 0:
                 seconds[name].append(elapsed)
     ratios = [ours / theirs for ours, theirs in zip(*seconds.values(), strict=True)]
@@ -88,13 +95,22 @@ def main(arguments=None):
     print(f"{device_words(profile)}; a prompt of {len(prompt)} tokens, {args.tokens} new ones")
     with cpu_kernels(profile, model):
         rows = [measure_overhead(model, prompt, method, max_new_tokens=args.tokens) for method in METHODS]
-        loop = compare_loops(model, prompt, args.tokens, args.repeats)
     print("\n".join(_table(rows)))
-    print(
-        f"autoregressive: samlib {1e3 * loop['samlib']:.0f} ms, model.generate {1e3 * loop['transformers']:.0f} ms, "
-        f"ratio {loop['ratio']:.3f} (median of {loop['repeats']} pairs)"
+    loop = compare_loops(model, prompt, args.tokens, args.repeats)
+    print(_comparison("autoregressive, both on plain layers", loop))
+    kernels = None
+    if profile.cpu_kernels:
+        kernels = compare_loops(model, prompt, args.tokens, args.repeats, cpu_kernels(profile, model))
+        print(_comparison("autoregressive, samlib on its kernels", kernels))
+    print(json.dumps({"overhead": rows, "loop": loop, "kernels": kernels}))
+
+
+def _comparison(what, found):
+    """One line of a comparison of loops."""
+    return (
+        f"{what}: samlib {1e3 * found['samlib']:.0f} ms, model.generate {1e3 * found['transformers']:.0f} ms, "
+        f"ratio {found['ratio']:.3f} (median of {found['repeats']} pairs)"
     )
-    print(json.dumps({"overhead": rows, "loop": loop}))
 
 
 def _samlib_loop(model, prompt, max_new_tokens):

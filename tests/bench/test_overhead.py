@@ -65,6 +65,23 @@ def test_the_loops_are_timed_in_turn_and_the_first_turn_is_dropped(model, monkey
     assert order == ["_samlib_loop", "_transformers_loop", "_transformers_loop", "_samlib_loop"] * 2
 
 
+def test_the_context_is_entered_for_samlib_alone(model, monkeypatch):
+    entered, seen = [], []
+
+    class Context:
+        def __enter__(self):
+            entered.append(self)
+
+        def __exit__(self, *exception):
+            entered.pop()
+
+    monkeypatch.setattr(
+        overhead, "_seconds", lambda model, loop, *rest: seen.append((loop.__name__, len(entered))) or 1
+    )
+    compare_loops(model, PROMPT, 5, repeats=1, context=Context())
+    assert set(seen) == {("_samlib_loop", 1), ("_transformers_loop", 0)}
+
+
 def test_both_loops_really_run(model):
     found = compare_loops(model, PROMPT, 4, repeats=1)
     assert found["samlib"] > 0 and found["transformers"] > 0
@@ -81,5 +98,5 @@ def test_the_command_ends_with_one_line_of_json(capsys):
     lines = capsys.readouterr().out.splitlines()
     last = json.loads(lines[-1])
     assert [row["method"] for row in last["overhead"]] == list(samlib.METHODS)
-    assert last["loop"]["repeats"] == 1
+    assert last["loop"]["repeats"] == last["kernels"]["repeats"] == 1
     assert any(line.startswith("token_recycling") for line in lines)
