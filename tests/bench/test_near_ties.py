@@ -33,7 +33,7 @@ PROFILE = dataclasses.replace(
     max_rounds=1,
     cost_widths=(1, 8),
     cost_repeats=1,
-    cost_context=20,
+    cost_contexts=(20,),
     paper=("pld", "sam"),
     device_sized=("pld",),
 )
