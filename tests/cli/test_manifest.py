@@ -22,7 +22,7 @@ def test_checksum(name):
 
 
 def test_everything_has_a_licence_and_a_source():
-    for group in ("models", "embedded", "external"):
+    for group in ("models", "packages", "embedded", "external"):
         for name, entry in MANIFEST[group].items():
             assert entry["title"] and entry["licence"] and entry["source"], name
 
