@@ -21,7 +21,8 @@ from samlib.bench.losslessness import compare
 from samlib.bench.machine import device_words
 from samlib.bench.manifest import manifest_name, write_manifest
 from samlib.bench.metrics import BASELINE
-from samlib.bench.model import load_model, model_identity, sha256_of
+from samlib.bench.model import load_model, model_identity
+from samlib.bench.packages import sha256_of
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import answer_text, prompt_ids, repeated_ngram_share
 from samlib.bench.records import RecordStore, settings_key
