@@ -79,6 +79,7 @@ class FastDecoderLayer:
             and hidden.shape[1] > 0
             and hidden.dtype == torch.float32
             and position_embeddings is not None
+            and all(self._fits(part, hidden.shape[1]) for part in position_embeddings)
             and not torch.is_grad_enabled()
             and not self.module.training
             and not kwargs.get("output_attentions")
@@ -86,17 +87,22 @@ class FastDecoderLayer:
             and self.pays(hidden.shape[1])
         )
 
+    def _fits(self, angles, tokens):
+        """True for cosines or sines that turn whole heads: some models turn a part of each only."""
+        return angles.shape == (1, tokens, self._head_size) and angles.dtype == torch.float32
+
     def _run(self, hidden, mask, cache, position_embeddings):
         threads, tokens = torch.get_num_threads(), hidden.shape[1]
         cosines, sines = (part.contiguous() for part in position_embeddings)
-        keys, values = hidden.new_empty((2, 1, self._kv_heads, tokens, self._head_size))
+        new = hidden.new_empty((2, 1, self._kv_heads, tokens, self._head_size)).unbind()
+        keys, values = new
         self._kernel.project(
             hidden.data_ptr(), cosines.data_ptr(), sines.data_ptr(), tokens, keys.data_ptr(), values.data_ptr(), threads
         )
         if cache is not None:
             keys, values = cache.update(keys, values, self._index)
         *mask, columns = mask
-        _check_cached(keys, values, columns)
+        _check_cached((keys, values), new[0], columns)
         # Without a mask a single token sees all that is cached; several are the first there, whatever room there is, as
         # for sdpa, whose causal mask begins at the first key.
         length = keys.shape[2] if columns >= 0 or tokens == 1 else tokens
@@ -175,16 +181,18 @@ def _mask_arguments(mask, tokens):
     return None
 
 
-def _check_cached(keys, values, columns):
-    """The cache is the caller's: its tensors are looked at before anything is read by address."""
-    for tensor in (keys, values):
-        if (
-            tensor.dtype != torch.float32
-            or tensor.device.type != "cpu"
-            or tensor.stride(3) != 1
-            or tensor.shape[0] != 1
-        ):
+def _check_cached(cached, new, columns):
+    """The cache is the caller's: what it returns is looked at before anything is read by address.
+
+    cached: the keys and values of all tokens. new: the keys of those that were just added. columns: of the mask, or -1.
+    """
+    heads, tokens, size = new.shape[1:]
+    for tensor in cached:
+        fits = tensor.dim() == 4 and (tensor.shape[0], tensor.shape[1], tensor.shape[3]) == (1, heads, size)
+        readable = tensor.dtype == torch.float32 and tensor.device.type == "cpu" and tensor.stride(-1) == 1
+        if not fits or not readable or tensor.shape[2] < tokens:
             raise ValueError("the CPU kernels need a KV cache of float32 tensors in memory: leave CpuKernels out here")
+    keys, values = cached
     if keys.shape != values.shape or columns not in (-1, keys.shape[2]):
         raise ValueError(f"an attention mask of {columns} columns does not fit a KV cache of {keys.shape[2]} tokens")
 

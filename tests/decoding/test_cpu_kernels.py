@@ -1,5 +1,6 @@
 """The CPU kernels in a model: the same numbers within rounding, the same tokens, and nothing left behind."""
 
+import contextlib
 import copy
 
 import pytest
@@ -182,6 +183,38 @@ def test_a_mask_that_does_not_fit_the_cache_is_refused(model):
                 cache=DynamicCache(),
                 position_embeddings=(cos, cos),
             )
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        torch.zeros(1, 2, 1, 8),  # fewer than were added
+        torch.zeros(1, 4, 2, 8),
+        torch.zeros(1, 2, 2, 16),
+        torch.zeros(2, 2, 2, 8),
+        torch.zeros(1, 2, 2, 8, dtype=torch.bfloat16),
+        torch.zeros(1, 2, 8, 2).mT,
+    ],
+)
+def test_a_cache_that_returns_something_else_is_refused(model, returned):
+    class Cache:
+        def update(self, keys, values, layer):
+            return returned, returned
+
+    cos = torch.ones(1, 2, 8)
+    with CpuKernels(model), torch.no_grad(), pytest.raises(ValueError, match="leave CpuKernels out here"):
+        model.model.layers[0](torch.randn(1, 2, 32), cache=Cache(), position_embeddings=(cos, cos))
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 4), (1, 3, 8), (2, 2, 8)])
+def test_angles_of_another_shape_are_not_read_by_address(model, monkeypatch, shape):
+    """Some models turn only a part of each head; whatever comes, the layer's own code is to deal with it."""
+    calls = []
+    with CpuKernels(model), torch.no_grad():
+        monkeypatch.setattr(cpu_kernels.FastDecoderLayer, "_run", lambda *arguments: calls.append(1))
+        with contextlib.suppress(RuntimeError):
+            model.model.layers[0](torch.randn(1, 2, 32), position_embeddings=(torch.ones(shape), torch.ones(shape)))
+    assert not calls
 
 
 def test_each_width_takes_the_faster_path(model, monkeypatch):
