@@ -210,14 +210,16 @@ verify_stripped() {
     "$PYTHON" -m nbstripout --verify --extra-keys "metadata.papermill cell.metadata.papermill" notebooks/*.ipynb
 }
 
-# Tests on the default model are skipped where it is missing; here none shall be.
+# Tests on the default model and on HumanEval are skipped where these are missing; here none shall be.
 fetch_model() { "$PYTHON" -P -c 'from samlib.bench import load_model; load_model("cpu")'; }
+fetch_human_eval() { "$PYTHON" -P -c 'from samlib.bench.data import question_files; question_files("human_eval")'; }
 
 run_tests() {
     check "ruff check" "$PYTHON" -m ruff check .
     check "ruff format" "$PYTHON" -m ruff format --check .
     check "notebooks are stripped" verify_stripped
     check "default model" fetch_model
+    check "HumanEval" fetch_human_eval
     check "pytest" "$PYTHON" -P -m pytest -q -m "not slow"
     check "notebooks, profile smoke" "$PYTHON" -P -m samlib run --profile smoke --fresh
 }

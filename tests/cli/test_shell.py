@@ -23,7 +23,7 @@ case "$*" in
         echo "${all#*--retries 2 }" >> "$here/asked"
         if [[ -f "$here/broken" ]]; then cat "$here/broken"; exit 1; fi ;;
     *"-m samlib"*) echo "ran: $*" ;;
-    *) exec PYTHON "$@" ;;
+    *) exec "PYTHON" "$@" ;;
 esac
 """
 
