@@ -165,8 +165,7 @@ def causal_mask(before, tokens):
 
 def assert_layer_is_exact(rng, layer, before, tokens, kind, threads=2, scale=5):
     x = numbers(rng, tokens, layer.hidden)
-    angles = np.tile(rng.uniform(0, 6, (tokens, layer.size // 2)), 2)
-    cosines, sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    cosines, sines = numbers(rng, 2, tokens, layer.size)  # any numbers: that they are angles' is the model's affair
     old_keys, old_values = (numbers(rng, before, layer.kv_heads, layer.size) for _ in range(2))
     mask = causal_mask(before, tokens) if kind == "none" else tree_mask(rng, before, tokens)
     arguments = (x, cosines, sines, old_keys, old_values, mask)
@@ -212,8 +211,7 @@ def test_a_token_is_rounded_alike_in_any_company(threads):
     rng = np.random.default_rng(9)
     layer, tokens, before = Layer(rng, width=37, bias=True), 23, 14
     x = numbers(rng, tokens, layer.hidden)
-    angles = np.tile(rng.uniform(0, 6, (tokens, layer.size // 2)), 2)
-    cosines, sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    cosines, sines = numbers(rng, 2, tokens, layer.size)  # any numbers: that they are angles' is the model's affair
     keys, values = (numbers(rng, before, layer.kv_heads, layer.size) for _ in range(2))
     together, *_ = layer.run(x, cosines, sines, keys, values, causal_mask(before, tokens), "seen", threads)
     for token in range(tokens):
