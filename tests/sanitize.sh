@@ -59,7 +59,7 @@ copy_tests() {
 # from malloc, so that a step past its end is seen as well. A finding ends its process at once, with status 99: pytest must
 # not hold back what was said on stderr, and the address sanitizer's reports go to files, those of child processes too.
 sanitized_python() {
-    local options="halt_on_error=1:exitcode=99:handle_sigbus=0:log_path=$REPORTS"
+    local options="halt_on_error=1:exitcode=99:handle_sigbus=0:log_path='$REPORTS'"
     LD_PRELOAD="$ASAN $(library libstdc++.so.6 || true)" \
         ASAN_OPTIONS="$options:detect_leaks=0:strict_string_checks=1" UBSAN_OPTIONS="$options:print_stacktrace=1" \
         PYTHONMALLOC=malloc PYTHONPATH="$TREE" OMP_NUM_THREADS=1 "$PYTHON" -P "$@"
