@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-import os
+
+from samlib.bench.records import write_whole
 
 MARGIN = 0.95  # of the budget: rounds differ in length
 
@@ -56,9 +57,7 @@ class PlanFile:
         self.current = key
         self._plans[key] = dataclasses.asdict(plan)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".tmp")
-        partial.write_text(json.dumps({"current": self.current, "plans": self._plans}, indent=1), encoding="utf-8")
-        os.replace(partial, self.path)
+        write_whole(self.path, json.dumps({"current": self.current, "plans": self._plans}, indent=1).encode())
 
 
 def rounds_within(budget_seconds, overhead_seconds, seconds_per_round, *, at_least, at_most):

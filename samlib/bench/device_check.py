@@ -15,7 +15,6 @@ Exit status: 0, or 1 where a part failed or an output is wrong, or 2 without a C
 import argparse
 import contextlib
 import dataclasses
-import os
 import sys
 import time
 import warnings
@@ -24,10 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from samlib import paths
-from samlib.automaton import Draft
 from samlib.bench.answers import Contender
 from samlib.bench.data import load_questions, rounds
 from samlib.bench.device_check_table import device_check_markdown
+from samlib.bench.forward import binary_tree
 from samlib.bench.losslessness import compare
 from samlib.bench.machine import device_words
 from samlib.bench.manifest import write_manifest
@@ -35,6 +34,7 @@ from samlib.bench.metrics import BASELINE, MIN_QUESTIONS, identical_words, speed
 from samlib.bench.model import load_model
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import prompt_ids
+from samlib.bench.records import write_whole
 from samlib.bench.static import load_static
 from samlib.errors import MissingAssetError
 
@@ -173,9 +173,7 @@ class Check:
     def _write(self):
         wall = round(self.elapsed(), 1)
         content = write_manifest(self.folder / "device_check.json", self.profile, wall_seconds=wall, **self.facts())
-        partial = self.folder / "device_check.md.tmp"
-        partial.write_text(device_check_markdown(content), encoding="utf-8")
-        os.replace(partial, self.folder / "device_check.md")
+        write_whole(self.folder / "device_check.md", device_check_markdown(content).encode())
 
 
 # ---- the parts, in the order in which they run ----------------------------------------------------------------------
@@ -322,9 +320,7 @@ def _largest_difference(model, forwards, ids, width):
     """The largest difference of any logit, captured from plain, over a tree of `width` inputs behind `ids`."""
     from samlib.decoding import target_for
 
-    tokens = np.arange(width - 1, dtype=np.int32)
-    tree = Draft(tokens, (tokens - 2) // 2, "check")
-    logits = []
+    tree, logits = binary_tree(width - 1), []
     for context in (contextlib.nullcontext(), forwards):
         with context:
             target = target_for(model)

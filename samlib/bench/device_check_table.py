@@ -1,8 +1,7 @@
 """What `samlib.bench.device_check` found, as Markdown, from the content of its JSON file alone."""
 
+from samlib.bench.automaton_table import ABSENT
 from samlib.bench.losslessness import ROUNDING_FACTOR
-
-ABSENT = "–"
 
 
 def device_check_markdown(content):

@@ -23,7 +23,7 @@ def time_forward(model, target, width):
     """Seconds of one verification forward over `width` tokens (root included), rolled back afterwards."""
     import torch
 
-    draft = _binary_tree(width - 1)
+    draft = binary_tree(width - 1)
     with torch.inference_mode():
         synchronise(model)
         start = time.perf_counter()
@@ -34,7 +34,7 @@ def time_forward(model, target, width):
     return elapsed
 
 
-def _binary_tree(size):
+def binary_tree(size):
     """A draft of `size` tokens in which every node has up to two children."""
     from samlib.automaton import Draft
 

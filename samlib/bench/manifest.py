@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import os
 import platform
 import subprocess
 from importlib import metadata
@@ -11,6 +10,7 @@ from samlib import paths
 from samlib.bench.data import data_source, question_files
 from samlib.bench.machine import machine
 from samlib.bench.model import model_identity, sha256_of
+from samlib.bench.records import write_whole
 from samlib.bench.static import corpus_files
 
 PACKAGES = ("samlib", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "Cython")
@@ -41,9 +41,7 @@ def write_manifest(path, profile, *, wall_seconds=None, **facts):
         **facts,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".tmp")
-    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     return content
 
 

