@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from samlib.automaton.frontier cimport Frontier
+from samlib.automaton.frontier cimport DraftNodes, Frontier
 from samlib.automaton.occurrences cimport Occurrences
 from samlib.automaton.online cimport Edge, OnlineAutomaton
 
@@ -25,5 +25,6 @@ cdef class DynamicAutomaton:
     cdef int64_t _load_edges(self, int32_t state) except -1
     cdef int32_t _occurrences_of(self, int32_t state) noexcept nogil
     cdef int64_t _most_frequent(self, int32_t state, int32_t* out, int64_t n) except -1
-    cdef int32_t _grow_tree(self, int32_t n, int32_t* tokens, int32_t* parents) except -1
-    cdef int _offer_children(self, int32_t state, int32_t parent) except -1
+    cdef int32_t earlier_occurrences(self, int32_t state) noexcept nogil
+    cdef int32_t grow_tree(self, int32_t state, int32_t n, int32_t max_depth, int32_t least, DraftNodes* out) except -1
+    cdef int _offer_children(self, int32_t state, int32_t count, int32_t parent, int32_t level) except -1

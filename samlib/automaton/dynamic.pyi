@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,24 @@ class DynamicAutomaton:
     @property
     def match_length(self) -> int: ...
     def draft(self, n: int, *, choice: Literal["first", "latest", "frequent"] = "first") -> NDArray[np.int32]: ...
-    def draft_tree(self, n: int) -> Draft: ...
+    @overload
+    def draft_tree(
+        self,
+        n: int,
+        *,
+        max_depth: int | None = None,
+        min_probability: float = 0.0,
+        return_probabilities: Literal[False] = False,
+    ) -> Draft: ...
+    @overload
+    def draft_tree(
+        self,
+        n: int,
+        *,
+        max_depth: int | None = None,
+        min_probability: float = 0.0,
+        return_probabilities: Literal[True],
+    ) -> tuple[Draft, NDArray[np.float64]]: ...
     def reset(self) -> None: ...
     def __len__(self) -> int: ...
     @property

@@ -10,6 +10,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
+import numpy as np
+
 from samlib.automaton.arrays cimport ids_of, new_ids, small_int
 from samlib.automaton.memory cimport enlarge
 from samlib.automaton.draft import Draft
@@ -20,8 +22,10 @@ from samlib.automaton.frontier cimport (
     frontier_offer,
     frontier_start,
     frontier_take,
+    least_count,
+    put_node,
 )
-from samlib.automaton.ids import as_ids, check_draft_size
+from samlib.automaton.ids import as_ids, check_draft_size, check_limit, check_number
 from samlib.automaton.occurrences cimport (
     LinkNode,
     occurrences_clear,
@@ -271,45 +275,69 @@ cdef class DynamicAutomaton:
             state = self.edges[best].target
         return n
 
-    def draft_tree(self, n):
+    def draft_tree(self, n, *, max_depth=None, min_probability=0.0, return_probabilities=False):
         """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first.
 
         Fewer where fewer continuations have occurred: a path ends where the text does, since nothing has followed
         there that could be counted (a copy by `draft` goes on periodically).
 
-        Raises ValueError for a negative n, or without occurrences=True; TypeError for an n that is not an integer.
+        A node's probability is the share of the match's earlier occurrences that went on along its path. max_depth: no
+        node deeper than that; None for no limit. min_probability: none less probable. return_probabilities: return
+        (draft, float64 array of shape (len(draft),), the nodes' probabilities).
+
+        Raises ValueError for a negative n, a max_depth below 1, a min_probability outside 0 … 1, or without
+        occurrences=True; TypeError for what is no number.
         """
         cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
+        cdef int32_t depth = check_limit("max_depth", max_depth)
+        cdef double probability = check_number("min_probability", min_probability, 0, 1)
         cdef int32_t found = 0
+        cdef int32_t of = 1
+        cdef DraftNodes out
         if not self.counted:
             raise ValueError("draft_tree needs DynamicAutomaton(occurrences=True)")
         self._check_idle()
         if self.match() == ROOT:
             wanted = 0
-        tokens = new_ids(wanted)
-        parents = new_ids(wanted)
+        tokens, parents, counts = new_ids(wanted), new_ids(wanted), new_ids(wanted)
         if wanted:
-            found = self._grow_tree(wanted, ids_of(tokens), ids_of(parents))
-        return Draft(tokens[:found], parents[:found], "dynamic", self.match_length)
+            out.tokens, out.parents, out.counts = ids_of(tokens), ids_of(parents), ids_of(counts)
+            of = self.earlier_occurrences(self.match())
+            found = self.grow_tree(self.match(), wanted, depth, least_count(probability, of), &out)
+        draft = Draft(tokens[:found], parents[:found], "dynamic", self.match_length)
+        return (draft, counts[:found] / np.float64(of)) if return_probabilities else draft
 
-    cdef int32_t _grow_tree(self, int32_t n, int32_t* tokens, int32_t* parents) except -1:
-        """Best-first: take the most frequent node known, then offer its children."""
+    cdef int32_t earlier_occurrences(self, int32_t state) noexcept nogil:
+        """Counted: how often the strings of a state that is a suffix of the text ended before its end."""
+        return self._occurrences_of(state) - 1
+
+    cdef int32_t grow_tree(self, int32_t state, int32_t n, int32_t max_depth, int32_t least, DraftNodes* out) except -1:
+        """Counted: write at most n (> 0) nodes of at least `least` occurrences under a state to `out`; return how many.
+
+        Best-first: take the most frequent node known, then offer its children.
+        """
         cdef Candidate best
         cdef int32_t node = 0
-        frontier_start(&self.frontier, n)
-        self._offer_children(self.match(), -1)
+        frontier_start(&self.frontier, n, max_depth, least)
+        self._offer_children(state, self.earlier_occurrences(state), -1, 1)
         while frontier_take(&self.frontier, &best):
-            tokens[node] = best.token
-            parents[node] = best.parent
-            self._offer_children(best.state, node)
+            put_node(out, node, &best)
+            if best.level < max_depth:
+                self._offer_children(best.state, best.count, node, best.level + 1)
             node += 1
         return node
 
-    cdef int _offer_children(self, int32_t state, int32_t parent) except -1:
-        cdef int64_t degree = self._load_edges(state)
+    cdef int _offer_children(self, int32_t state, int32_t count, int32_t parent, int32_t level) except -1:
+        """Offer what follows the `count` occurrences of a state, as long as some of it may be frequent enough."""
+        cdef int64_t degree = online_degree(&self.automaton, state)
+        cdef int64_t spare = count - degree     # occurrences that are left once each edge has one
         cdef int64_t i
         cdef Candidate item
+        if spare + 1 < self.frontier.least:
+            return 0
+        self._load_edges(state)
         item.parent = parent
+        item.level = level
         item.edge = item.depth = 0
         for i in range(degree):
             item.token = self.edges[i].token
@@ -317,6 +345,9 @@ cdef class DynamicAutomaton:
             item.count = self._occurrences_of(item.state)
             if frontier_offer(&self.frontier, &item) < 0:
                 return _raise_no_memory()
+            spare -= item.count - 1
+            if spare + 1 < self.frontier.least:
+                return 0
         return 0
 
     # --- size, inspection

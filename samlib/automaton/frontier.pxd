@@ -16,6 +16,12 @@ cdef struct Candidate:
     int32_t state               # the state that it stands in; in a frozen index: the node …
     int32_t edge                # … on which edge of that, …
     int32_t depth               # … so many tokens down
+    int32_t level               # tokens from the root of the draft tree: 1 for a child of it
+
+cdef struct DraftNodes:         # of a draft tree, best first, in arrays of the caller's
+    int32_t* tokens
+    int32_t* parents
+    int32_t* counts             # occurrences of each node's path
 
 cdef struct Frontier:
     Candidate* heap
@@ -24,6 +30,8 @@ cdef struct Frontier:
     int32_t size
     int32_t offered             # candidates so far; the tie-breaker
     int32_t wanted              # nodes still to be taken
+    int32_t max_level           # nodes at this level get no children
+    int32_t least               # candidates of a lower count are of no use, whatever is wanted
     bint full                   # candidates no better than `floor` are of no use
     Candidate floor
 
@@ -38,12 +46,25 @@ cdef inline void frontier_free(Frontier* self) noexcept nogil:
     free(self.heap)
 
 
-cdef inline void frontier_start(Frontier* self, int32_t wanted) noexcept nogil:
-    """Begin a search for `wanted` (> 0) nodes; memory is kept."""
+cdef inline void frontier_start(Frontier* self, int32_t wanted, int32_t max_level, int32_t least) noexcept nogil:
+    """Begin a search for `wanted` (> 0) nodes, none below `max_level` (> 0), none of less than `least` occurrences.
+
+    Memory is kept.
+    """
     self.size = 0
     self.offered = 0
     self.wanted = wanted
+    self.max_level = max_level
+    self.least = least
     self.full = False
+
+
+cdef inline int32_t least_count(double probability, int32_t of) noexcept nogil:
+    """The smallest count (> 0) that is at least the share `probability` of `of` occurrences, by division."""
+    cdef int32_t count = max(1, <int32_t>(probability * of))
+    while <double>count / of < probability:
+        count += 1
+    return count
 
 
 cdef inline bint candidate_better(const Candidate* a, const Candidate* b) noexcept nogil:
@@ -95,7 +116,7 @@ cdef inline int frontier_offer(Frontier* self, Candidate* item) noexcept nogil:
     """Add a candidate, which gets its `order` here; -1 without memory for it."""
     item.order = self.offered
     self.offered += 1
-    if self.wanted == 0 or (self.full and not candidate_better(item, &self.floor)):
+    if item.count < self.least or self.wanted == 0 or (self.full and not candidate_better(item, &self.floor)):
         return 0
     if self.size >= 2 * self.wanted:
         frontier_prune(self)
@@ -115,3 +136,10 @@ cdef inline bint frontier_take(Frontier* self, Candidate* best) noexcept nogil:
     self.size -= 1
     self.wanted -= 1
     return True
+
+
+cdef inline void put_node(DraftNodes* out, int32_t node, const Candidate* taken) noexcept nogil:
+    """Write what was taken as the draft tree's node of this number."""
+    out.tokens[node] = taken.token
+    out.parents[node] = taken.parent
+    out.counts[node] = taken.count

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from samlib.automaton.frontier cimport Frontier
+from samlib.automaton.frontier cimport DraftNodes, Frontier
 
 cdef enum:
     ROOT = 0
@@ -11,6 +11,7 @@ cdef enum:
     DAMAGED = -2                # an id or a position in the arrays is out of range
     NO_MEMORY = -3
     SCAN_LIMIT = 32             # this many edges are scanned in order; more are searched
+    ANY_LENGTH = 2147483647     # a match may be as long as it is
 
 cdef struct NodeRecord:
     int32_t link                # suffix link, -1 for the root
@@ -56,10 +57,12 @@ cdef struct Place:
 cdef void place_reset(Place* place) noexcept nogil
 cdef int place_restore(const Index* index, Place* place, int32_t node, int32_t edge, int32_t depth, int32_t length
                        ) noexcept nogil
-cdef int place_advance(const Index* index, Place* place, const int32_t* tokens, int64_t n) noexcept nogil
+cdef int place_advance(const Index* index, Place* place, const int32_t* tokens, int64_t n, int32_t max_length
+                       ) noexcept nogil
+cdef int place_shorten(const Index* index, Place* place) noexcept nogil
+cdef int32_t place_count(const Index* index, const Place* place) noexcept nogil
 cdef int64_t place_continuation(const Index* index, const Place* place, bint latest) noexcept nogil
 cdef int64_t copy_document(const Index* index, int64_t position, int32_t* out, int64_t n) noexcept nogil
 cdef int64_t document_end(const Index* index, int64_t position) noexcept nogil
 cdef int64_t place_frequent(const Index* index, const Place* place, int32_t* out, int64_t n) noexcept nogil
-cdef int32_t place_tree(const Index* index, const Place* place, Frontier* frontier, int32_t n, int32_t* tokens,
-                        int32_t* parents) noexcept nogil
+cdef int32_t place_tree(const Index* index, const Place* place, Frontier* frontier, DraftNodes* out) noexcept nogil

@@ -8,7 +8,7 @@ arrays is checked before it is used, and every loop ends, since it consumes toke
 from libc.stdint cimport uint16_t, uint32_t
 from libc.string cimport memcpy
 
-from samlib.automaton.frontier cimport Candidate, frontier_offer, frontier_start, frontier_take
+from samlib.automaton.frontier cimport Candidate, frontier_offer, frontier_take, put_node
 from samlib.automaton.hashing cimport hash_of
 
 cdef struct Edges:              # of one node
@@ -193,7 +193,7 @@ cdef inline int _take(const Index* index, Place* place, int32_t token) noexcept 
     return 1
 
 
-cdef int _shorten(const Index* index, Place* place) noexcept nogil:
+cdef int place_shorten(const Index* index, Place* place) noexcept nogil:
     """Go on to the longest suffix of the match that stands somewhere else, too; DAMAGED if it cannot be found."""
     cdef int64_t label = place.position - place.depth       # the last `rest` tokens of the match, from here on
     cdef int32_t rest = place.depth
@@ -243,23 +243,38 @@ cdef int _step(const Index* index, Place* place, int32_t token) noexcept nogil:
     while answer == 0:
         if place.node == ROOT and place.depth == 0:
             return 0
-        if _shorten(index, place) < 0:
+        if place_shorten(index, place) < 0:
             return DAMAGED
         answer = _take(index, place, token)
     if answer == 1:
         answer = _goes_on(index, place)
     while answer == 0:
-        if _shorten(index, place) < 0:
+        if place_shorten(index, place) < 0:
             return DAMAGED
         answer = _goes_on(index, place)
     return 0 if answer == 1 else DAMAGED
 
 
-cdef int place_advance(const Index* index, Place* place, const int32_t* tokens, int64_t n) noexcept nogil:
-    """Follow n tokens; DAMAGED or 0."""
+cdef int _cut(const Index* index, Place* place, int32_t max_length) noexcept nogil:
+    """The last `max_length` tokens of a match that is one token longer; DAMAGED or 0."""
+    cdef Place shorter = place[0]
+    if place_shorten(index, &shorter) < 0:
+        return DAMAGED
+    if shorter.length == max_length:
+        place[0] = shorter
+    place.length = max_length   # else they stand in the same place as the longer match
+    return 0
+
+
+cdef int place_advance(
+    const Index* index, Place* place, const int32_t* tokens, int64_t n, int32_t max_length
+) noexcept nogil:
+    """Follow n tokens, with matches of at most `max_length` (> 0) tokens; DAMAGED or 0."""
     cdef int64_t i
     for i in range(n):
         if _step(index, place, tokens[i]) < 0:
+            return DAMAGED
+        if place.length > max_length and _cut(index, place, max_length) < 0:
             return DAMAGED
     return 0
 
@@ -294,6 +309,13 @@ cdef int64_t place_continuation(const Index* index, const Place* place, bint lat
         return index.special_latest[place.node] if latest else index.special_first[place.node]
     record = &index.nodes[place.node]
     return record.latest if latest else record.first
+
+
+cdef int32_t place_count(const Index* index, const Place* place) noexcept nogil:
+    """How often the match occurs, at the ends of documents, too."""
+    if place.depth == 0:
+        return index.nodes[place.node].count
+    return 1 if place.target == LEAF else index.nodes[place.target].count
 
 
 cdef int64_t copy_document(const Index* index, int64_t position, int32_t* out, int64_t n) noexcept nogil:
@@ -331,13 +353,14 @@ cdef int64_t place_frequent(const Index* index, const Place* place, int32_t* out
 
 
 cdef int _offer(
-    const Index* index, Frontier* frontier, Place* at, int32_t edge, int32_t depth, int32_t parent
+    const Index* index, Frontier* frontier, Place* at, int32_t edge, int32_t depth, int32_t parent, int32_t level
 ) noexcept nogil:
     """Offer what stands `depth` tokens down an edge of `at`'s node, and put `at` there; DAMAGED, NO_MEMORY or 0."""
     cdef Candidate item
     if _enter(index, at, edge) < 0:
         return DAMAGED
     item.count = 1 if at.target == LEAF else index.nodes[at.target].count
+    item.level = level
     item.token = _token(index, index.text, at.position + depth - 1)
     item.parent = parent
     item.state = at.node
@@ -346,19 +369,23 @@ cdef int _offer(
     return NO_MEMORY if frontier_offer(frontier, &item) < 0 else 0
 
 
-cdef int _offer_below(const Index* index, Frontier* frontier, const Place* place, int32_t parent) noexcept nogil:
-    """Offer the next token of the label, or the most frequent edge of the node."""
+cdef int _offer_below(
+    const Index* index, Frontier* frontier, const Place* place, int32_t parent, int32_t level
+) noexcept nogil:
+    """Offer the next token of the label, or the most frequent edge of the node; nothing below the lowest level."""
     cdef Place at = place[0]
     cdef Edges edges
+    if level > frontier.max_level:
+        return 0
     if place.depth:
         if place.position == place.end:
             return 0
-        return _offer(index, frontier, &at, place.edge, place.depth + 1, parent)
+        return _offer(index, frontier, &at, place.edge, place.depth + 1, parent, level)
     if _edges(index, place.node, &edges) < 0:
         return DAMAGED
     if edges.num_inner + edges.num_leaves == 0:
         return 0
-    return _offer(index, frontier, &at, 0, 1, parent)
+    return _offer(index, frontier, &at, 0, 1, parent, level)
 
 
 cdef int _offer_sibling(const Index* index, Frontier* frontier, const Candidate* best) noexcept nogil:
@@ -372,31 +399,28 @@ cdef int _offer_sibling(const Index* index, Frontier* frontier, const Candidate*
     if best.edge + 1 >= edges.num_inner + edges.num_leaves:
         return 0
     at.node = best.state
-    return _offer(index, frontier, &at, best.edge + 1, 1, best.parent)
+    return _offer(index, frontier, &at, best.edge + 1, 1, best.parent, best.level)
 
 
-cdef int32_t place_tree(
-    const Index* index, const Place* place, Frontier* frontier, int32_t n, int32_t* tokens, int32_t* parents
-) noexcept nogil:
+cdef int32_t place_tree(const Index* index, const Place* place, Frontier* frontier, DraftNodes* out) noexcept nogil:
     """Best-first: take the most frequent node known, then offer its next sibling and its first child.
 
-    Returns how many nodes there were, at most n (> 0), or DAMAGED, or NO_MEMORY for the frontier.
+    The frontier has been started, and says how many nodes are wanted. Returns how many there were, or DAMAGED, or
+    NO_MEMORY for the frontier.
     """
     cdef int32_t node = 0
     cdef int error
     cdef Place at
     cdef Candidate best
-    frontier_start(frontier, n)
-    error = _offer_below(index, frontier, place, -1)
+    error = _offer_below(index, frontier, place, -1, 1)
     while error == 0 and frontier_take(frontier, &best):
-        tokens[node] = best.token
-        parents[node] = best.parent
+        put_node(out, node, &best)
         at.node = best.state
         if _enter(index, &at, best.edge) < 0:
             return DAMAGED
         _go_down(&at, best.depth)
         error = _offer_sibling(index, frontier, &best)
         if error == 0:
-            error = _offer_below(index, frontier, &at, node)
+            error = _offer_below(index, frontier, &at, node, best.level + 1)
         node += 1
     return node if error == 0 else error

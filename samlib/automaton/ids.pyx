@@ -90,6 +90,29 @@ def _holds_a_bool(tokens):
     return not hasattr(tokens, "dtype") and not {bool, np.bool_}.isdisjoint(map(type, tokens))
 
 
+def check_limit(name, value):
+    """Return a limit as an int, clipped to 2**31 - 1, which also stands for None, no limit.
+
+    Raises ValueError for one below 1, TypeError for one that is not an integer.
+    """
+    if value is None:
+        return MAX_DRAFT
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer or None, not {type(value).__name__}")
+    if value.__index__() < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+    return min(value.__index__(), MAX_DRAFT)
+
+
+def check_number(name, value, low, high):
+    """Return a number as a float; one outside low … high, or nan, is a ValueError, what is no number a TypeError."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name} must lie in {low} … {high}, not {value}")
+    return float(value)
+
+
 def check_draft_size(n, *, exact=False):
     """Return the draft size `n` as an int; a negative one is a ValueError, a non-integer a TypeError.
 

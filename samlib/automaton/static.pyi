@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class StaticAutomaton:
         vocab_size: int | None = None,
         fingerprint: str | None = None,
     ) -> StaticAutomaton: ...
-    def cursor(self) -> Cursor: ...
+    def cursor(self, *, max_match_length: int | None = None) -> Cursor: ...
     def __len__(self) -> int: ...
     @property
     def num_documents(self) -> int: ...
@@ -44,10 +44,27 @@ class StaticAutomaton:
 
 class Cursor:
     automaton: StaticAutomaton
-    def __init__(self, automaton: StaticAutomaton) -> None: ...
+    def __init__(self, automaton: StaticAutomaton, max_match_length: int | None = None) -> None: ...
     def advance(self, tokens: int | Ids) -> None: ...
     @property
     def match_length(self) -> int: ...
     def draft(self, n: int, *, choice: Literal["first", "latest", "frequent"] = "first") -> NDArray[np.int32]: ...
-    def draft_tree(self, n: int) -> Draft: ...
+    @overload
+    def draft_tree(
+        self,
+        n: int,
+        *,
+        max_depth: int | None = None,
+        min_probability: float = 0.0,
+        return_probabilities: Literal[False] = False,
+    ) -> Draft: ...
+    @overload
+    def draft_tree(
+        self,
+        n: int,
+        *,
+        max_depth: int | None = None,
+        min_probability: float = 0.0,
+        return_probabilities: Literal[True],
+    ) -> tuple[Draft, NDArray[np.float64]]: ...
     def reset(self) -> None: ...

@@ -8,26 +8,30 @@ draft. The index is a set of flat arrays, in memory or mapped from a file: the c
 cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t
 
+import numpy as np
 from tqdm import tqdm
 
 from samlib.automaton.arrays cimport address_of, ids_of, new_ids, small_int
 from samlib.automaton.draft import Draft
 from samlib.automaton.free_memory import available_memory
 from samlib.automaton.freezing import Builder
-from samlib.automaton.frontier cimport frontier_free, frontier_init
+from samlib.automaton.frontier cimport frontier_free, frontier_init, frontier_start, least_count
 from samlib.automaton.frozen cimport (
+    ANY_LENGTH,
     NO_MEMORY,
     NodeRecord,
     copy_document,
     document_end,
     place_advance,
     place_continuation,
+    place_count,
     place_frequent,
     place_reset,
     place_restore,
+    place_shorten,
     place_tree,
 )
-from samlib.automaton.ids import MAX_TOKEN_ID, as_ids, check_draft_size
+from samlib.automaton.ids import MAX_TOKEN_ID, as_ids, check_draft_size, check_limit, check_number
 from samlib.automaton.index_file import read_index, write_index
 from samlib.errors import FingerprintError, IndexFormatError
 
@@ -114,9 +118,12 @@ cdef class StaticAutomaton:
                 )
         return _from_arrays(arrays, header["vocab_size"], header["fingerprint"], str(path))
 
-    def cursor(self):
-        """A new cursor, before any token."""
-        return Cursor(self)
+    def cursor(self, *, max_match_length=None):
+        """A new cursor, before any token; its matches are at most `max_match_length` tokens long (None: no limit).
+
+        Raises ValueError for a max_match_length below 1, TypeError for one that is not an integer.
+        """
+        return Cursor(self, max_match_length)
 
     def __len__(self):
         return self.index.num_tokens
@@ -266,14 +273,21 @@ cdef int _raise_damaged() except -1 with gil:
     raise IndexFormatError("the index is damaged: open it with verify=True to see where, or build it again")
 
 
+cdef int _raise_no_memory() except -1 with gil:
+    raise MemoryError("the draft tree does not fit in memory: ask for fewer nodes")
+
+
 cdef class Cursor:
     """Walks a static index: holds the longest suffix of what it was told that goes on somewhere in the index.
+
+    max_match_length: suffixes of more tokens than that are not looked for; None for no limit.
 
     Thread-safety: one thread at a time; any number of cursors share one index.
     """
 
-    def __cinit__(self, StaticAutomaton automaton not None):
+    def __cinit__(self, StaticAutomaton automaton not None, max_match_length=None):
         self.automaton = automaton
+        self.max_length = ANY_LENGTH if max_match_length is None else check_limit("max_match_length", max_match_length)
         place_reset(&self.place)
         frontier_init(&self.frontier)
 
@@ -302,14 +316,17 @@ cdef class Cursor:
 
     cdef int step(self, const int32_t* tokens, int64_t n) except -1 nogil:
         cdef Place place = self.place
-        if place_advance(&self.automaton.index, &place, tokens, n) < 0:
+        if place_advance(&self.automaton.index, &place, tokens, n, self.max_length) < 0:
             return _raise_damaged()
         self.place = place
         return 0
 
     @property
     def match_length(self):
-        """Length of the longest suffix of the tokens so far that has a continuation inside some document."""
+        """Length of the longest suffix of the tokens so far that has a continuation inside some document.
+
+        At most `max_match_length`, where that was given.
+        """
         return self.place.length
 
     def draft(self, n, *, choice="first"):
@@ -356,23 +373,51 @@ cdef class Cursor:
         start = self.continuation(False, &end)
         return copy_document(&self.automaton.index, start, out, min(n, end - start))
 
-    def draft_tree(self, n):
-        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first."""
+    def draft_tree(self, n, *, max_depth=None, min_probability=0.0, return_probabilities=False):
+        """A Draft of the n most probable nodes under the match, by occurrence counts: best first, parents first.
+
+        A node's probability is the share of the match's occurrences, those at the ends of documents included, that go
+        on along its path. max_depth: no node deeper than that; None for no limit. min_probability: none less probable.
+        return_probabilities: return (draft, float64 array of shape (len(draft),), the nodes' probabilities).
+
+        Raises ValueError for a negative n, a max_depth below 1 or a min_probability outside 0 … 1, TypeError for what
+        is no number, IndexFormatError where the file turns out damaged.
+        """
         cdef int32_t wanted = min(check_draft_size(n), MAX_TREE)
+        cdef int32_t depth = check_limit("max_depth", max_depth)
+        cdef double probability = check_number("min_probability", min_probability, 0, 1)
         cdef int32_t found = 0
+        cdef int32_t of = 1
+        cdef DraftNodes out
         if self.place.length == 0:
             wanted = 0
-        tokens = new_ids(wanted)
-        parents = new_ids(wanted)
+        tokens, parents, counts = new_ids(wanted), new_ids(wanted), new_ids(wanted)
         if wanted:
-            found = place_tree(
-                &self.automaton.index, &self.place, &self.frontier, wanted, ids_of(tokens), ids_of(parents)
-            )
+            out.tokens, out.parents, out.counts = ids_of(tokens), ids_of(parents), ids_of(counts)
+            of = self.occurrences(&self.place)
+            found = self.grow_tree(&self.place, wanted, depth, least_count(probability, of), &out)
+        draft = Draft(tokens[:found], parents[:found], "static", self.place.length)
+        return (draft, counts[:found] / np.float64(of)) if return_probabilities else draft
+
+    cdef int shorten(self, Place* place) except -1 nogil:
+        """Go on from a match (not the root) to the longest shorter one that stands somewhere else, too."""
+        return 0 if place_shorten(&self.automaton.index, place) == 0 else _raise_damaged()
+
+    cdef int32_t occurrences(self, const Place* place) except -1 nogil:
+        """How often the match of a place (not the root) occurs, at the ends of documents, too."""
+        cdef int32_t count = place_count(&self.automaton.index, place)
+        return count if count > 0 else _raise_damaged()
+
+    cdef int32_t grow_tree(
+        self, const Place* place, int32_t n, int32_t max_depth, int32_t least, DraftNodes* out
+    ) except -1 nogil:
+        """Write at most n (> 0) nodes of at least `least` occurrences to `out`; return how many there were."""
+        cdef int32_t found
+        frontier_start(&self.frontier, n, max_depth, least)
+        found = place_tree(&self.automaton.index, place, &self.frontier, out)
         if found == NO_MEMORY:
-            raise MemoryError("the draft tree does not fit in memory: ask for fewer nodes")
-        if found < 0:
-            _raise_damaged()
-        return Draft(tokens[:found], parents[:found], "static", self.place.length)
+            return _raise_no_memory()
+        return found if found >= 0 else _raise_damaged()
 
     def reset(self):
         """Back to before any token."""
@@ -380,11 +425,13 @@ cdef class Cursor:
 
     def __reduce__(self):
         place = (self.place.node, self.place.edge, self.place.depth, self.place.length)
-        return _restore_cursor, (self.automaton, *place)
+        return _restore_cursor, (self.automaton, *place, self.max_length)
 
 
-def _restore_cursor(StaticAutomaton automaton, int32_t node, int32_t edge, int32_t depth, int32_t length):
-    cdef Cursor cursor = automaton.cursor()
+def _restore_cursor(
+    StaticAutomaton automaton, int32_t node, int32_t edge, int32_t depth, int32_t length, max_match_length=None
+):
+    cdef Cursor cursor = automaton.cursor(max_match_length=max_match_length)
     if place_restore(&automaton.index, &cursor.place, node, edge, depth, length) < 0:
         raise IndexFormatError("the cursor belongs to another index")
     return cursor

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-HF_OPTIONS = {"hf_generate": {}, "hf_prompt_lookup": {"prompt_lookup_num_tokens": 10}}
+from samlib.bench.tables import COLD, HF_OPTIONS, WITHOUT_STATIC
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,29 +19,37 @@ class Answer:
 
 
 class Contender:
-    """One method of one block with its options: a line of the table.
+    """One line of a table: a method of one block with its options, and what answers for it.
 
     Its drafter is made once and serves all questions, as in the paper's programs: what a drafter keeps by design
-    (Token Recycling's adjacency matrix) stays warm from question to question. `context`: entered around each answer of
-    samlib's own methods, never around transformers' own. Not safe for threads.
+    (Token Recycling's adjacency matrix) stays warm from question to question; the variant COLD forgets it after each.
+    context: entered around each answer of samlib's own methods, never around transformers' own. prefill: the
+    SharedPrefill that serves samlib's methods; None to make every prefill. Not safe for threads.
     """
 
-    def __init__(self, block, method, options, *, model, static=None, context=None):
-        self.block, self.method, self.options = block, method, options
-        self._model, self._drafter = model, None
+    def __init__(self, line, *, model, static=None, context=None, prefill=None):
+        self.line = line
+        self._model, self._drafter, self._prefill = model, None, prefill
         self._context = context or contextlib.nullcontext()
         self.questions_seen = 0
-        if method not in HF_OPTIONS:
+        if line.method not in HF_OPTIONS:
             from samlib import make_drafter
 
-            self._drafter = make_drafter(method, model=model, static=static, **options)
+            static = None if line.variant == WITHOUT_STATIC else static
+            self._drafter = make_drafter(line.method, model=model, static=static, **line.options)
 
     def answer(self, prompt_ids, max_new_tokens):
         """Continue a prompt greedily; the time taken is in the answer's turn."""
         if self._drafter is None:
-            return hf_answer(self._model, prompt_ids, max_new_tokens, **self.options)
+            return hf_answer(self._model, prompt_ids, max_new_tokens, **self.line.options)
         with self._context:
-            return samlib_answer(self._model, prompt_ids, max_new_tokens, method=self.method, drafter=self._drafter)
+            return samlib_answer(self._model, prompt_ids, max_new_tokens, drafter=self._drafter, prefill=self._prefill)
+
+    def end_question(self):
+        """Count a question; a cold line forgets it."""
+        self.questions_seen += 1
+        if self.line.variant == COLD:
+            self._drafter.reset()
 
     def reset(self):
         """Forget all questions so far."""
@@ -50,15 +58,21 @@ class Contender:
             self._drafter.reset()
 
 
-def samlib_answer(model, prompt_ids, max_new_tokens, *, method, drafter):
-    """Answer with samlib's decode loop. The total is taken from outside, as for transformers' own `generate`."""
+def samlib_answer(model, prompt_ids, max_new_tokens, *, drafter, prefill=None):
+    """Answer with samlib's decode loop. The total is taken from outside, as for transformers' own `generate`.
+
+    prefill: the SharedPrefill that serves the request. A prefill that it had made before counts as if it were made now.
+    """
     from samlib import generate
 
-    synchronise(model)
-    start = time.perf_counter()
-    generation = generate(model, prompt_ids, method=method, drafter=drafter, max_new_tokens=max_new_tokens)
-    synchronise(model)
-    total = time.perf_counter() - start
+    with contextlib.nullcontext() if prefill is None else prefill.serving():
+        synchronise(model)
+        start = time.perf_counter()
+        generation = generate(model, prompt_ids, drafter=drafter, max_new_tokens=max_new_tokens)
+        synchronise(model)
+        total = time.perf_counter() - start
+    saved = 0.0 if prefill is None else prefill.saved
+    timings = generation.timings | {"prefill": generation.timings["prefill"] + saved, "total": total + saved}
     steps = generation.steps
     turn = {
         "prompt_tokens": len(prompt_ids),
@@ -69,7 +83,8 @@ def samlib_answer(model, prompt_ids, max_new_tokens, *, method, drafter):
         "accepted": sum(step.accepted for step in steps),
         "mat_emitted": sum(len(step.tokens) for step in steps),
         "finish_reason": generation.finish_reason,
-        "timings": {**generation.timings, "total": total},
+        "timings": timings,
+        "prefill_saved": saved,
         "sources": _sources(steps),
         "output_sha256": _ids_sha256(generation.tokens),
     }
@@ -149,6 +164,7 @@ def _hf_turn(model, prompt_ids, ids, forwards, total):
             "update": 0.0,
             "total": total,
         },
+        "prefill_saved": 0.0,
         "sources": {},
         "output_sha256": _ids_sha256(ids),
     }

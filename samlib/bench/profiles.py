@@ -8,12 +8,16 @@ from samlib.errors import SetupError
 
 FOLDER = Path(__file__).resolve().parent / "profiles"
 
-#: The settings behind a method's name in the paper; every size counts speculated tokens, never the root.
+#: The settings behind a method's name in the paper (suffix_decoding's: its own authors'); every size counts speculated
+#: tokens, never the root.
 PAPER_SETTINGS = {
     "pld": {"draft_size": 10, "max_ngram": 3},
+    "rest": {"draft_size": 64, "max_ngram": 16, "min_ngram": 2, "continuation": 10},
+    "lookahead": {"window": 7, "ngram": 5, "guesses": 7},
     "token_recycling": {"tree_size": 60, "k": 8},
     "sam": {"draft_size": 40, "l_bias": 0, "l_threshold": 1},
     "sam[t]": {"draft_size": 40, "l_bias": 5, "l_threshold": 5, "tree_size": 60, "k": 8},
+    "suffix_decoding": {"draft_size": 64, "max_spec_factor": 1.0, "min_token_prob": 0.1, "max_match_length": 64},
 }
 
 
@@ -21,11 +25,12 @@ PAPER_SETTINGS = {
 class Profile:
     """Everything that a run depends on besides the code and the machine.
 
-    `minutes` is the budget of Table 1 alone. A *round* is one question of every task. `cpu_kernels`: samlib's own runs
-    use CpuKernels. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py), `static_documents`
-    None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale. `cost_contexts`: the
-    tokens in the KV cache at which a forward's cost is measured; the first is the main one, which sets draft sizes.
-    `paper` and `device_sized` list the methods of Table 1's two blocks.
+    `minutes` is the budget of Tables 1, 2 and 3 together. A *round* is one question of every task; `min_rounds` is the
+    least number of them, by run (see tables.py). `datasets`: the benchmarks that are measured. `cpu_kernels`: samlib's
+    own runs use CpuKernels. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py),
+    `static_documents` None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale.
+    `cost_contexts`: the tokens in the KV cache at which a forward's cost is measured; the first is the main one, which
+    sets draft sizes. `paper` and `device_sized` list the methods of the tables' two blocks.
     """
 
     name: str
@@ -38,9 +43,10 @@ class Profile:
     max_new_tokens: int
     warmup_tokens: int
     minutes: float
-    min_rounds: int
+    min_rounds: dict[str, int]
     max_rounds: int
     seed: int
+    datasets: tuple[str, ...]
     static_documents: int | None
     paper: tuple[str, ...]
     device_sized: tuple[str, ...]

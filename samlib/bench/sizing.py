@@ -7,10 +7,21 @@ expected to emit. The size chosen maximises expected emitted tokens a second, un
   of n emits (1 - a^(n+1)) / (1 - a) tokens on average;
 * Token Recycling's tree: a node's token is the right successor of its parent's with probability
   `RANK_ACCEPTANCE[rank]`, whatever the depth, so that a tree emits one token plus, for each node, the product of these
-  along its path. Trees of fewer nodes are what the drafter itself keeps of the paper's 60: the likeliest.
+  along its path. Trees of fewer nodes are what the drafter itself keeps of the paper's 60: the likeliest;
+* REST's tree, merged by frequency: as Token Recycling's, since its first branches are a token's likeliest successors;
+* SuffixDecoding's tree: it is bounded by the match length and by the probability of each node already, so that what is
+  left of it is close to a copied draft; its cap is a copied draft's size;
+* Lookahead's tree of W columns, n-grams of N tokens and G guesses: one step in `LOOKAHEAD_STEPS` finds guesses in the
+  pool, G of them, each token of which is accepted with probability `LOOKAHEAD_ACCEPTANCE`, given the ones before it and
+  whatever the other guesses hold. Such a step emits N - sum of (1 - a^i)^G, i = 1 … N - 1, tokens on average, and its
+  forward is over (W + G)(N - 1) tokens, the root included; the other steps emit one, after a forward over the window
+  alone, W(N - 1). W = G in all of `LOOKAHEAD_SIZES`: what one step verifies, as many steps must have found.
 
 The assumptions are fixed numbers, not fitted to the benchmark; they set sizes only and never enter a reported speed.
-T(n) is taken at the cost curve's main context.
+T(n) is taken at the cost curve's main context. As a check after the fact, with SmolLM2 on two cores, in decode speed
+over decoding token by token, on 12 questions: REST of 64, 15 and 7 nodes 0.53, 0.95 and 1.10; SuffixDecoding capped at
+64, 15 and 7 tokens 1.43, 1.42 and 1.42; Lookahead of (W, N, G) = (7, 5, 7), (3, 3, 3), (2, 3, 2) and (1, 3, 1) 0.51,
+1.00, 0.98 and 0.99, where the assumptions above say about 0.4, 1.0, 1.0 and 1.0.
 """
 
 import pandas as pd
@@ -21,13 +32,18 @@ COPY_ACCEPTANCE = 0.7
 RANK_ACCEPTANCE = (0.45, 0.15, 0.08, 0.05, 0.04, 0.03, 0.02, 0.02)
 COPY_SIZES = (1, 2, 3, 5, 7, 11, 15, 23, 31, 40)
 TREE_SIZES = (1, 2, 3, 5, 7, 11, 15, 23, 31, 40, 60)
+LOOKAHEAD_ACCEPTANCE = 0.4
+LOOKAHEAD_STEPS = 3
+LOOKAHEAD_SIZES = ((1, 3, 1), (2, 3, 2), (3, 3, 3), (5, 3, 5), (5, 4, 5), (7, 5, 7), (15, 5, 15))  # (W, N, G)
 
 
 def device_options(paper_options, cost):
     """The options of {method: options}, with every size replaced by the one that suits `cost`, a CostCurve."""
-    sizes = {"draft_size": best_copy_size(cost), "tree_size": best_tree_size(cost)}
+    tree_size = best_tree_size(cost)
+    sizes = {"draft_size": best_copy_size(cost), "tree_size": tree_size}
+    others = {"rest": {"draft_size": tree_size}, "lookahead": best_lookahead(cost)}
     return {
-        method: {name: sizes.get(name, value) for name, value in options.items()}
+        method: {name: others.get(method, sizes).get(name, value) for name, value in options.items()}
         for method, options in paper_options.items()
     }
 
@@ -40,6 +56,19 @@ def best_copy_size(cost):
 def best_tree_size(cost):
     """The tree size of TREE_SIZES with the most expected emitted tokens a second."""
     return max(TREE_SIZES, key=lambda n: expected_tree_tokens(n) / cost.seconds(n + 1))
+
+
+def best_lookahead(cost):
+    """The options of Lookahead, among LOOKAHEAD_SIZES, with the most expected emitted tokens a second."""
+    best = max(LOOKAHEAD_SIZES, key=lambda sizes: _lookahead_speed(cost, *sizes))
+    return dict(zip(("window", "ngram", "guesses"), best, strict=True))
+
+
+def _lookahead_speed(cost, window, ngram, guesses):
+    """Expected emitted tokens a second: LOOKAHEAD_STEPS steps, one of them with guesses."""
+    without, depth = LOOKAHEAD_STEPS - 1, ngram - 1
+    seconds = without * cost.seconds(window * depth) + cost.seconds((window + guesses) * depth)
+    return (without + expected_guessed_tokens(depth, guesses)) / seconds
 
 
 def size_table(cost):
@@ -62,6 +91,14 @@ def _size_row(cost, size):
 def expected_copy_tokens(size, acceptance=COPY_ACCEPTANCE):
     """Tokens that a step with a copied draft of `size` tokens emits on average, the bonus token included."""
     return (1 - acceptance ** (size + 1)) / (1 - acceptance)
+
+
+def expected_guessed_tokens(size, guesses, acceptance=LOOKAHEAD_ACCEPTANCE):
+    """Tokens that a step with several guesses of `size` tokens emits on average, the bonus token included.
+
+    The guesses are right or wrong independently; i tokens are emitted besides the bonus token where any gets that far.
+    """
+    return 1 + sum(1 - (1 - acceptance**i) ** guesses for i in range(1, size + 1))
 
 
 def expected_tree_tokens(size, ranks=RANK_ACCEPTANCE):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+DATASETS = ("spec_bench", "human_eval", "mbpp", "hagrid")  # the folders of a --data folder
 TEST_FLAGS = ("--test", "--test-slow", "--test-sanitized")
 
 DESCRIPTION = """\
@@ -97,7 +98,7 @@ def _add_run_flags(out: argparse.ArgumentParser) -> None:
     out.add_argument("--only", default="", metavar="NN,NN", help="only these notebooks, by number, e.g. 00,02")
     out.add_argument("--dry-run", action="store_true", help="say what would be run and downloaded, then stop")
     out.add_argument("--fresh", action="store_true", help="forget this profile's records and executed notebooks first")
-    out.add_argument("--data", metavar="DIR", help="use the real Spec-Bench: DIR/spec_bench/question.jsonl")
+    out.add_argument("--data", metavar="DIR", help="use the real data sets in DIR; data/README.md names their files")
     out.add_argument("--executor", default="local", metavar="NAME", help="where notebooks run: local")
     out.add_argument(
         "-p",
@@ -176,8 +177,8 @@ def _data(flag: str | None) -> Path | None:
     folder = Path(text).expanduser().resolve()
     if not text or not folder.is_dir():
         raise UsageError(f"{origin}: no such folder: {text or repr(text)}")
-    if not (folder / "spec_bench" / "question.jsonl").is_file():
-        raise UsageError(f"{origin}: {text} holds no spec_bench/question.jsonl; that file is part of Spec-Bench")
+    if not any(any((folder / name).rglob("*.jsonl*")) for name in DATASETS):
+        raise UsageError(f"{origin}: {text} has no .jsonl file in {', '.join(DATASETS)}; see data/README.md")
     return folder
 
 

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 from samlib.bench.profiles import Profile
+from samlib.bench.tables import RUNS
 from samlib.cli.arguments import Options, UsageError, nearest
 from samlib.cli.plan import Notebook
 
@@ -30,8 +31,24 @@ def assign(notebooks: list[Notebook], options: Options, profile: Profile) -> dic
             raise UsageError(f"no selected notebook takes the parameter {name}{nearest(name, known)}")
     if options.minutes is not None and "minutes" not in known:
         raise UsageError("--minutes: no selected notebook measures within a time budget; leave it out")
-    common = {"profile": profile.name, "minutes": profile.minutes if options.minutes is None else options.minutes}
-    return {name: _values(defaults, common, options.parameters) for name, defaults in takes.items()}
+    minutes = profile.minutes if options.minutes is None else options.minutes
+    budgets = divide(minutes, [notebook for notebook in notebooks if "minutes" in takes[notebook.name]])
+    return {
+        name: _values(defaults, {"profile": profile.name, "minutes": budgets.get(name)}, options.parameters)
+        for name, defaults in takes.items()
+    }
+
+
+def divide(minutes: float, notebooks: list[Notebook]) -> dict[str, float]:
+    """Each notebook's part of the time budget: that of its run, by shares; notebooks of one run have it in common."""
+    runs = {notebook.name: run_of(notebook) for notebook in notebooks}
+    shares = {run: RUNS[run].share if run else 1.0 for run in runs.values()}
+    return {name: minutes * shares[run] / sum(shares.values()) for name, run in runs.items()}
+
+
+def run_of(notebook: Notebook) -> str | None:
+    """The run of the tables that the notebook measures in, by its records; None where it is none of them."""
+    return next((run for run in RUNS if f"{run}.jsonl" in notebook.records), None)
 
 
 def _values(defaults: dict[str, Any], common: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:

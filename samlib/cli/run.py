@@ -103,7 +103,7 @@ def dry_run_text(jobs: list[Job], profile: Profile) -> str:
     lines = [f"profile {profile.name}: model {profile.model}, {profile.dtype}, {profile.device}", "notebooks:"]
     lines += [f"  {plan.describe(job.notebook)}{_state(job)}" for job in jobs]
     lines += ["downloads:", *(f"  {line}" for line in downloads.wanted(profile))]
-    return "\n".join([*lines, f"estimate: {_estimate([job for job in jobs if not job.is_done()])}"])
+    return "\n".join([*lines, f"estimate: {estimate([job for job in jobs if not job.is_done()])}"])
 
 
 def _state(job: Job) -> str:
@@ -111,19 +111,20 @@ def _state(job: Job) -> str:
     return f" ({'done before' if job.is_done() else 'to run'}; {shown_parameters or 'no parameters'})"
 
 
-def _estimate(due: list[Job]) -> str:
+def estimate(due: list[Job]) -> str:
+    """How long the jobs may take, in words; a run of the tables counts once, however many notebooks show it."""
     if not due:
         return "nothing to do, finishes at once"
-    budget = sum(job.parameters.get("minutes", 0) for job in due)
+    budget = sum({job.notebook.records: job.parameters.get("minutes", 0) for job in due}.values())
     return f"at most about {budget + OTHER_MINUTES:g} minutes, {budget:g} of them measuring"
 
 
 def summary(jobs: list[Job], profile: Profile) -> str:
-    """Table 1 in short, if it was among the jobs, and where everything is; writes the run's web page."""
+    """The tables that were among the jobs, in short, and where everything is; writes the run's web page."""
     from samlib.report.page import write_report
 
     page = write_report(profile)
-    tables = [_table1(path) for job in jobs for path in job.figure_files if path.name == "table1.csv"]
+    tables = [text for job in jobs for text in _tables(job.figure_files)]
     places = {
         "figures": jobs[0].figures,
         "notebooks, executed": jobs[0].runs,
@@ -133,9 +134,16 @@ def summary(jobs: list[Job], profile: Profile) -> str:
     return "\n".join(["", *tables, *(f"{what + ':':<21}{shown(place)}" for what, place in places.items())])
 
 
-def _table1(path: Path) -> str:
+def _tables(files: list[Path]) -> list[str]:
+    """Each of the paper's tables among a job's files, in short, with the path of the whole."""
     import pandas as pd
 
+    from samlib.report.layouts import LAYOUTS
     from samlib.report.tables import summary_text
 
-    return summary_text(pd.read_csv(path)) + f"\n(all tasks: {shown(path.with_suffix('.md'))})\n"
+    layouts = {f"{layout.name}.csv": layout for layout in LAYOUTS}
+    return [
+        f"{summary_text(pd.read_csv(path), layouts[path.name])}\n(every cell: {shown(path.with_suffix('.md'))})\n"
+        for path in files
+        if path.name in layouts
+    ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from samlib import paths
+from samlib.bench.data import DATASETS
 from samlib.cli.environment import environment_stamp
 from samlib.cli.plan import Notebook
 
@@ -34,7 +35,8 @@ def _code() -> list[Path]:
 def _data() -> list[Path]:
     external = paths.external_data()
     own = [path for path in paths.DATA.rglob("*") if path.is_file() and paths.CACHE not in path.parents]
-    return sorted(own) + ([external / "spec_bench" / "question.jsonl"] if external else [])
+    theirs = [path for name in DATASETS for path in (external / name).rglob("*")] if external else []
+    return sorted(own) + sorted(path for path in theirs if path.is_file())
 
 
 def digest(path: Path) -> str:

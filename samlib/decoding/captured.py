@@ -8,7 +8,6 @@ output can be compared with greedy decoding anywhere.
 """
 
 import inspect
-import weakref
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from samlib.automaton import Draft
 from samlib.decoding.cache import KVCache
 from samlib.decoding.inputs import Staged, ancestry
 from samlib.decoding.support import check_supported
-from samlib.decoding.target import TargetModel
+from samlib.decoding.target import TargetModel, served_by
 from samlib.decoding.verification import read
 
 WIDTHS = (1, 2, 4, 8, 16, 41, 61)
@@ -26,17 +25,6 @@ MAX_LENGTH = 2048
 SPARE = 128  # places behind `max_length`, at least: a draft tree's branches need some, up to the request's last step
 MULTIPLE = 64  # so that a mask's rows begin at aligned addresses
 WARM_UPS = 2  # forwards before a capture: libraries choose and load their kernels in the first
-
-_active = weakref.WeakKeyDictionary()  # model -> the CapturedForwards that it runs on just now
-
-
-def target_for(model):
-    """A new TargetModel for one request: one that runs on the model's CapturedForwards where it is within them.
-
-    Raises ValueError for a model that cannot be decoded losslessly here.
-    """
-    captured = _active.get(model)
-    return TargetModel(model) if captured is None else CapturedTarget(captured)
 
 
 class CapturedForwards:
@@ -77,13 +65,13 @@ class CapturedForwards:
             self._graphs = self._capture_all() if self.is_captured else {}
 
     def __enter__(self):
-        if self.model in _active:
-            raise RuntimeError("the model runs on CapturedForwards already: leave their with block first")
-        _active[self.model] = self
+        serving = served_by(self.model, lambda _: CapturedTarget(self))
+        serving.__enter__()
+        self._serving = serving
         return self
 
     def __exit__(self, *exception):
-        del _active[self.model]
+        self._serving.__exit__(*exception)
 
     def logits(self, root, draft, cached):
         """The logits of the root and a Draft behind `cached` tokens, shape (1 + len(draft), vocab); the caller's own.

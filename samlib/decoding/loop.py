@@ -8,11 +8,11 @@ import inspect
 import numpy as np
 
 from samlib.automaton import Draft
-from samlib.decoding.captured import target_for
 from samlib.decoding.clock import clock_for
 from samlib.decoding.request import MODEL_EOS, check_request
 from samlib.decoding.result import Generation, Step
 from samlib.decoding.stopping import Stopping
+from samlib.decoding.target import target_for
 from samlib.drafters import Verified, make_drafter
 
 

@@ -1,6 +1,8 @@
 """The target model: the one place that knows Hugging Face's forward pass."""
 
+import contextlib
 import inspect
+import weakref
 
 import torch
 
@@ -8,6 +10,31 @@ from samlib.decoding.cache import KVCache
 from samlib.decoding.inputs import Inputs
 from samlib.decoding.support import check_supported
 from samlib.decoding.verification import read
+
+_makers = weakref.WeakKeyDictionary()  # model -> what makes the TargetModel of a request to it, just now
+
+
+def target_for(model):
+    """The TargetModel of one request: a new one, unless the model is within a `served_by` context.
+
+    Raises ValueError for a model that cannot be decoded losslessly here.
+    """
+    return _makers.get(model, TargetModel)(model)
+
+
+@contextlib.contextmanager
+def served_by(model, maker):
+    """Within the context requests to the model get the TargetModel that `maker(model)` returns. Not thread-safe.
+
+    Raises RuntimeError where the model is within such a context already.
+    """
+    if model in _makers:
+        raise RuntimeError("the model's requests are served in another way already: leave that with block first")
+    _makers[model] = maker
+    try:
+        yield
+    finally:
+        del _makers[model]
 
 
 class TargetModel:

@@ -2,10 +2,15 @@
 
 import difflib
 import inspect
+import math
 
+from samlib.automaton.ids import check_number
 from samlib.drafters.adaptive import AdaptiveDrafter
+from samlib.drafters.lookahead import Lookahead
 from samlib.drafters.pld import PromptLookup
 from samlib.drafters.protocol import Drafter
+from samlib.drafters.rest import Rest
+from samlib.drafters.suffix_decoding import SuffixDecoding
 from samlib.drafters.token_recycling import TokenRecycling
 
 
@@ -15,6 +20,15 @@ def _autoregressive(static, model):
 
 def _pld(static, model, draft_size=10, max_ngram=3):
     return PromptLookup(_size("draft_size", draft_size), _size("max_ngram", max_ngram))
+
+
+def _rest(static, model, draft_size=64, max_ngram=16, min_ngram=2, continuation=10):
+    sizes = {"draft_size": draft_size, "max_ngram": max_ngram, "min_ngram": min_ngram, "continuation": continuation}
+    return Rest(static, **{name: _size(name, value) for name, value in sizes.items()})
+
+
+def _lookahead(static, model, window=7, ngram=5, guesses=7):
+    return Lookahead(_size("window", window), _integer("ngram", ngram), _size("guesses", guesses))
 
 
 def _token_recycling(static, model, tree_size=60, k=8):
@@ -34,12 +48,21 @@ def _sam_token_recycling(static, model, draft_size=40, l_bias=5, l_threshold=5, 
     return AdaptiveDrafter(static, auxiliary, draft_size=size, l_bias=l_bias, l_threshold=l_threshold)
 
 
+def _suffix_decoding(static, model, draft_size=64, max_spec_factor=1.0, min_token_prob=0.1, max_match_length=64):
+    size, length = _size("draft_size", draft_size), _size("max_match_length", max_match_length)
+    factor = check_number("max_spec_factor", max_spec_factor, 0, math.inf)
+    return SuffixDecoding(static, size, factor, check_number("min_token_prob", min_token_prob, 0, 1), length)
+
+
 _FACTORIES = {
     "autoregressive": _autoregressive,
     "pld": _pld,
+    "rest": _rest,
+    "lookahead": _lookahead,
     "token_recycling": _token_recycling,
     "sam": _sam,
     "sam[t]": _sam_token_recycling,
+    "suffix_decoding": _suffix_decoding,
 }
 METHODS = tuple(_FACTORIES)
 
@@ -47,14 +70,18 @@ METHODS = tuple(_FACTORIES)
 def make_drafter(name, *, model=None, static=None, **options):
     """A new drafter of the method `name` (one of METHODS), at the paper's settings unless `options` say otherwise.
 
-    static: a StaticAutomaton for the sam methods; without one they draft from the dynamic automaton only. model: the
-    target model, for methods that need to know it.
+    static: a StaticAutomaton, which rest needs; without one the sam methods and suffix_decoding draft from the dynamic
+    automaton only. model: the target model, for methods that need to know it.
 
-    Options, all sizes in speculated tokens (the root is never counted): pld: draft_size=10, max_ngram=3.
+    Options, all sizes in speculated tokens (the root is never counted):
+    pld: draft_size=10, max_ngram=3. rest: draft_size=64, max_ngram=16, min_ngram=2, continuation=10 (levels of the
+    tree). lookahead: window=7, ngram=5, guesses=7 (a draft has at most (window + guesses) * (ngram - 1) tokens).
     token_recycling: tree_size=60, k=8. sam: draft_size=40, l_bias=0, l_threshold=1. sam[t]: draft_size=40, l_bias=5,
-    l_threshold=5, tree_size=60, k=8.
+    l_threshold=5, tree_size=60, k=8. suffix_decoding: draft_size=64, max_spec_factor=1.0 (tokens drafted at most for
+    each token of the match), min_token_prob=0.1 (of a node's path), max_match_length=64.
 
-    Raises ValueError for an unknown method or a value out of range, TypeError for an unknown option.
+    Raises ValueError for an unknown method or a value out of range, TypeError for an unknown option or a value of the
+    wrong type, MissingAssetError where the method needs what is not there.
     """
     if name not in _FACTORIES:
         raise ValueError(f"unknown method {name!r}{_nearest(name, METHODS)}; known: {', '.join(METHODS)}")

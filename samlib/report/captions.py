@@ -4,7 +4,9 @@ import json
 
 from samlib import paths
 from samlib.bench.machine import cpu_name, device_words
+from samlib.bench.metrics import OVERALL
 from samlib.bench.profiles import load_profile
+from samlib.report.formats import listed
 
 
 def caption(text, profile, records, *, n):
@@ -16,23 +18,29 @@ def caption(text, profile, records, *, n):
     facts = [
         f"Profile {profile.name}",
         f"{profile.model} in {profile.dtype}, {profile.attention} attention",
-        " and ".join(dict.fromkeys(record["dataset"] for record in records)),
-        " and ".join(_devices(profile, records)),
+        listed(dict.fromkeys(record["dataset"] for record in records)),
+        listed(_devices(profile, records)),
         f"n = {n}",
     ]
     return f"{text} {'; '.join(facts)}."
 
 
-def table1_caption(frame, profile, records):
-    """The caption of Table 1 and of its figure, from the frame and the records that it was made from."""
-    overall = frame[frame["task"] == "overall"]["n"]
-    questions = f"{overall.max() if len(overall) else 0} questions in all, the same for every method"
-    text = (
-        "Speed-up over autoregressive decoding by task, at the paper's draft sizes and at sizes for this device; "
-        "bars are bootstrap 95 % intervals over questions; hollow markers are the paper's values "
-        "(Vicuna-7B-v1.3 on one A6000)."
-    )
-    return caption(text, profile, records, n=questions)
+def table_caption(frame, layout, profile, records):
+    """The caption of a table and of its figure, from the table's frame and the records that it was made from."""
+    n = f"{_questions(frame, layout)}, the same for every method that was run"
+    return caption(layout.about, profile, records, n=n)
+
+
+def sources_caption(sources, layout, profile, records):
+    """The caption of the figure of draft sources, from its frame and the records that it was made from."""
+    text = f"{layout.short_title}: share of verification steps by the source of their draft."
+    return caption(text, profile, records, n=f"{int(sources['steps'].sum()):,} steps")
+
+
+def phases_caption(frame, layout, profile, records):
+    """The caption of the figure of phases, from the *table's* frame and the records that both were made from."""
+    text = f"{layout.short_title}: share of each method's total time by phase; “other” is what no phase claims."
+    return caption(text, profile, records, n=_questions(frame, layout))
 
 
 def complexity_caption(frame, profile):
@@ -55,7 +63,7 @@ def automaton_scale_caption(records, profile):
     )
     facts, repeats = records[0]["corpus"], min(record["repeats"] for record in records)
     corpus = f"{facts['tokens']:,} tokens of the embedded corpus and this environment's Python files"
-    machines = " and ".join(dict.fromkeys(record["cpu"] for record in records))
+    machines = listed(dict.fromkeys(record["cpu"] for record in records))
     return f"{text} Profile {load_profile(profile).name}; {corpus}; {machines}, one thread; n = {repeats} repeats."
 
 
@@ -71,6 +79,18 @@ def cost_caption(rows, profile):
     model = f"{profile.model} in {profile.dtype}, {profile.attention} attention"
     n = f"n = {row['repeats']} interleaved forwards a point"
     return f"{text} Profile {profile.name}; {model}; {row['device']}; {n}."
+
+
+def _questions(frame, layout):
+    """ "30 questions in all (5 a task)", or how many of each column where these differ."""
+    counted = frame.groupby("task")["n"].max()
+    most = {task: int(counted.get(task, 0)) for task in layout.columns}
+    overall = most.pop(OVERALL)
+    if len(set(most.values())) == 1:
+        each = f"{next(iter(most.values()))} a {layout.unit}"
+    else:
+        each = ", ".join(f"{layout.columns[task]} {n}" for task, n in most.items())
+    return f"{overall} questions in all ({each})"
 
 
 def _devices(profile, records):

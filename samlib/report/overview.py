@@ -1,13 +1,16 @@
-"""The small tables and the one draft that the first notebook shows: environment, data, static automaton."""
+"""What notebooks show of a set-up: environment, questions, corpora, the static automaton and a draft from it."""
 
 from importlib import metadata
 
 import pandas as pd
 
-from samlib.bench.data import TASKS
+from samlib.bench.data import TASKS, data_source, load_questions
 from samlib.bench.machine import machine
 from samlib.bench.manifest import PACKAGES
+from samlib.bench.profiles import load_profile
 from samlib.bench.prompts import prompt_ids
+from samlib.bench.static import corpus_source, load_static
+from samlib.bench.tables import RUNS, run_datasets
 from samlib.report.styles import TASK_LABELS
 
 SHOWN_TOKENS = 12
@@ -23,6 +26,24 @@ def question_table(questions, tokenizer):
     """Questions, turns and lengths in tokens of the first turn's prompt (chat template included), a row a task."""
     rows = [_task_row(task, [q for q in questions if q.category == task], tokenizer) for task in TASKS]
     return pd.DataFrame(rows).set_index("task")
+
+
+def dataset_table(profile):
+    """Table 2's data sets and their corpora: number of questions, documents and tokens, a row a data set."""
+    profile = load_profile(profile)
+    rows = [_dataset_row(name, profile) for name in run_datasets(RUNS["table2"], profile)]
+    return pd.DataFrame(rows).set_index("data set")
+
+
+def _dataset_row(name, profile):
+    static = load_static(profile, dataset=name, progress=False)
+    return {
+        "data set": data_source(profile, name),
+        "questions": len(load_questions(profile, name)),
+        "corpus": corpus_source(name),
+        "documents": static.num_documents,
+        "tokens": len(static),
+    }
 
 
 def static_table(static):
@@ -55,22 +76,6 @@ def step_table(generation, tokenizer):
     """The steps of a Generation, a row each: the draft's source, tokens drafted and accepted, the text emitted."""
     rows = [(s.source, s.drafted, s.accepted, tokenizer.decode(s.tokens)) for s in generation.steps]
     return pd.DataFrame(rows, columns=["source", "drafted", "accepted", "text"])
-
-
-def source_shares(records):
-    """Share of verification steps by draft source, over all turns of Table 1's records.
-
-    Returns a DataFrame: block, method, source, steps, share (of the method's steps).
-    """
-    counts = {}
-    for record in records:
-        for turn in record["turns"]:
-            for source, of_source in (turn["sources"] or {}).items():
-                key = record["block"], record["method"], source
-                counts[key] = counts.get(key, 0) + of_source["steps"]
-    columns = ["block", "method", "source", "steps"]
-    frame = pd.DataFrame([(*key, steps) for key, steps in counts.items()], columns=columns)
-    return frame.assign(share=frame["steps"] / frame.groupby(["block", "method"])["steps"].transform("sum"))
 
 
 def _task_row(task, questions, tokenizer):

@@ -9,17 +9,20 @@ import pandas as pd
 
 from samlib import paths
 from samlib.bench.profiles import load_profile
+from samlib.report.layouts import LAYOUTS
 from samlib.report.save import data_uri, write_whole
-from samlib.report.sentences import complexity_findings, cost_findings, table1_findings
-from samlib.report.styles import BLOCK_LABELS
-from samlib.report.tables import all_cells, complete_table1, speedup_grid
+from samlib.report.sentences import complexity_findings, cost_findings
+from samlib.report.shares import PHASES_TITLE, SOURCES_TITLE, phases_table, sources_table
+from samlib.report.table_sentences import table_findings
+from samlib.report.tables import all_cells, complete_table, speedup_grid
 
 CSS_FILE = Path(__file__).with_name("page.css")
-FIGURE_ORDER = ("table1", "table1_sources", "cost", "complexity", "automaton")  # any other figure of the run follows
+TABLE_FIGURES = tuple(f"{layout.name}{part}" for layout in LAYOUTS for part in ("", "_sources", "_phases"))
+FIGURE_ORDER = (*TABLE_FIGURES, "cost", "complexity", "automaton")  # any other figure of the run follows
 
 
 def write_report(profile):
-    """Write runs/<profile>/report.html: findings, Table 1, all figures, environment, links to the executed notebooks.
+    """Write runs/<profile>/report.html: findings, Tables 1 to 3, figures, environment, links to executed notebooks.
 
     It reads figures/<profile>/ and runs/<profile>/ and says so where a part is missing. Returns the path.
     """
@@ -27,7 +30,7 @@ def write_report(profile):
     sections = [
         f"<h1>SAM-Decoding, reproduced: profile {escape(name)}</h1>",
         _findings(name),
-        _table1(name),
+        *(_table(name, layout) for layout in LAYOUTS),
         _figures(name),
         _notebooks(name),
         _environment(name),
@@ -49,8 +52,9 @@ def _page(title, sections):
 
 def _findings(name):
     lists = []
-    if (table1 := _read_csv(name, "table1")) is not None:
-        lists.append("<h3>Speed</h3>" + _html_list(table1_findings(table1[table1["n"] > 0])))
+    for layout in LAYOUTS:
+        if (frame := _read_csv(name, layout.name)) is not None:
+            lists.append(f"<h3>{escape(layout.title)}</h3>{_html_list(table_findings(frame, layout))}")
     if (complexity := _read_csv(name, "complexity")) is not None:
         lists.append("<h3>Cost of a lookup</h3>" + _html_list(complexity_findings(complexity)))
     if (cost := _read_csv(name, "cost")) is not None:
@@ -58,17 +62,25 @@ def _findings(name):
     return "<h2>Findings</h2>" + "".join(lists) if lists else _missing("Findings", "Nothing was measured yet.")
 
 
-def _table1(name):
-    frame = _read_csv(name, "table1")
+def _table(name, layout):
+    frame = _read_csv(name, layout.name)
     if frame is None:
-        return _missing("Table 1", "Not measured yet: run notebook 02.")
-    cells = complete_table1(frame)
-    parts = ["<h2>Table 1</h2>", f'<p class="note">{escape(_caption(name, "table1"))}</p>']
-    for block, label in BLOCK_LABELS.items():
+        return _missing(layout.short_title, f"Not measured yet: run notebook {layout.notebook}.")
+    cells = complete_table(frame, layout)
+    parts = [f"<h2>{escape(layout.title)}</h2>", f'<p class="note">{escape(_caption(name, layout.name))}</p>']
+    for block, label in layout.blocks.items():
         rows = cells[cells["block"] == block]
-        parts += [f"<h3>{escape(label)}</h3>", _html_table(speedup_grid(rows))]
-        parts.append(f"<details><summary>Every cell</summary>{_html_table(all_cells(rows))}</details>")
+        parts += [f"<h3>{escape(label)}</h3>", _html_table(speedup_grid(rows, layout))]
+        parts.append(_details("Every cell", all_cells(rows, layout)))
+    if (sources := _read_csv(name, f"{layout.name}_sources")) is not None:
+        parts.append(_details(SOURCES_TITLE, sources_table(sources, layout)))
+    if (phases := _read_csv(name, f"{layout.name}_phases")) is not None:
+        parts.append(_details(PHASES_TITLE, phases_table(phases, layout)))
     return "\n".join(parts)
+
+
+def _details(title, table):
+    return f"<details><summary>{escape(title)}</summary>{_html_table(table)}</details>"
 
 
 def _figures(name):

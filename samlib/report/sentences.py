@@ -2,8 +2,6 @@
 
 from samlib.bench.automaton_table import number
 from samlib.bench.complexity import growth
-from samlib.report.styles import BLOCK_LABELS, METHOD_STYLES, TASK_LABELS
-from samlib.report.tables import TABLE1_METHODS
 
 FLAT, STEEP = 0.2, 0.7  # exponents of growth: below the first hardly growing, above the second about as length does
 TOLD_WIDTHS = (2, 8, 16, 41, 61)  # whose cost is told in words
@@ -46,12 +44,6 @@ def cost_findings(rows):
     contexts = list(dict.fromkeys(rows["context"]))
     of_contexts = [rows[rows["context"] == context] for context in contexts]
     return [*(_cost_sentence(of_context) for of_context in of_contexts), *_limit_sentences(of_contexts[0])]
-
-
-def table1_findings(frame):
-    """What Table 1 says, beside what the paper's says, a sentence each."""
-    of_blocks = [sentence for block in BLOCK_LABELS for sentence in _block_findings(frame, block)]
-    return [*of_blocks, _identical_sentence(frame)]
 
 
 def bullets(sentences):
@@ -135,58 +127,3 @@ def _target_sentence(rows):
     verdict = f"missed: {', '.join(missed)}" if missed else "none is missed"
     reached = len(judged) - len(missed)
     return f"Of {len(judged)} targets, which are meant at 16 million tokens, {reached} are reached; {verdict}."
-
-
-def _block_findings(frame, block):
-    cells = frame[(frame["block"] == block) & frame["method"].isin(TABLE1_METHODS)]
-    overall = cells[cells["task"] == "overall"].set_index("method")
-    drafting = overall.drop(index="autoregressive", errors="ignore")
-    if drafting.empty:
-        return [f"{BLOCK_LABELS[block]}: nothing was measured."]
-    ranking = f"{BLOCK_LABELS[block]}: {_ranking(drafting)}"
-    return [ranking, *([_mat_sentence(drafting)] if block == "paper" else []), _slower_sentence(cells)]
-
-
-def _ranking(drafting):
-    order = drafting["speedup"].sort_values(ascending=False, kind="stable")
-    ours = ", ".join(f"{_label(method)} {value:.2f}" for method, value in order.items())
-    paper = drafting["paper_speedup"].dropna().sort_values(ascending=False, kind="stable")
-    if paper.empty:
-        return f"overall speed-ups are {ours}."
-    theirs = ", ".join(f"{_label(method)} {value:.2f}" for method, value in paper.items())
-    same = [method for method in order.index if method in paper] == list(paper.index)
-    return f"overall speed-ups are {ours}; the paper's are {theirs}: {'the same' if same else 'another'} order."
-
-
-def _mat_sentence(drafting):
-    top, paper = drafting["mat"].idxmax(), drafting["paper_mat"].dropna()
-    if paper.empty:
-        return f"{_label(top)} emits the most tokens a step, {drafting['mat'].max():.2f}."
-    theirs = f"in the paper, {_label(paper.idxmax())} with {paper.max():.2f}"
-    return f"{_label(top)} emits the most tokens a step, {drafting['mat'].max():.2f}; {theirs}."
-
-
-def _slower_sentence(cells):
-    slower = cells[cells["speedup_high"] < 1]
-    if slower.empty:
-        return "No method is slower than autoregressive decoding with any certainty."
-    names = ", ".join(f"{_label(row.method)} ({TASK_LABELS[row.task]})" for row in slower.itertuples())
-    return f"Slower than autoregressive decoding, with the whole interval below 1: {names}."
-
-
-def _identical_sentence(frame):
-    overall = frame[frame["task"] == "overall"]
-    wrong = [row for row in overall.itertuples() if not _all_identical(row.identical)]
-    if not wrong:
-        return "Every answer of every method is identical to greedy decoding."
-    named = ", ".join(f"{_label(row.method)} ({row.block}) {row.identical}" for row in wrong)
-    return f"Not every answer is identical to greedy decoding: {named}."
-
-
-def _all_identical(text):
-    same, _, all_of_them = text.partition("/")
-    return same == all_of_them
-
-
-def _label(method):
-    return METHOD_STYLES[method].label

@@ -1,6 +1,6 @@
 """One fixed look and one fixed name for every method, task and block: the same everywhere, in figures and in tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matplotlib import style
@@ -10,7 +10,7 @@ COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a 
 
 # Okabe and Ito's palette: distinct for colour-blind readers. Markers and line styles keep methods apart in grey.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, VERMILLION, PURPLE, GREY = "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#777777"
+BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class MethodStyle:
 METHOD_STYLES = {
     "autoregressive": MethodStyle("Autoregressive", BLACK, "|", ":"),
     "pld": MethodStyle("PLD", ORANGE, "s", "--"),
-    "rest": MethodStyle("REST", YELLOW, "<", "-."),
-    "lookahead": MethodStyle("Lookahead", YELLOW, ">", ":"),
+    "rest": MethodStyle("REST", SKY, "<", "-."),
+    "lookahead": MethodStyle("Lookahead", PURPLE, ">", ":"),
     "token_recycling": MethodStyle("Token Recycling", GREEN, "^", "-."),
     "eagle": MethodStyle("EAGLE", PURPLE, "v", "--"),
     "eagle2": MethodStyle("EAGLE-2", PURPLE, "P", "-"),
@@ -35,11 +35,13 @@ METHOD_STYLES = {
     "sam[t]": MethodStyle("SAM[T]", VERMILLION, "D", "-"),
     "sam[e]": MethodStyle("SAM[E]", SKY, "h", "--"),
     "sam[e2]": MethodStyle("SAM[E2]", SKY, "p", "-"),
-    "suffix_decoding": MethodStyle("SuffixDecoding", GREY, "X", "-."),
+    "suffix_decoding": MethodStyle("SuffixDecoding", BLACK, "X", "-."),
     "sam_auto": MethodStyle("SAM auto (ours)", BLACK, "*", "-"),
     "hf_generate": MethodStyle("Hugging Face generate", GREY, "_", ":"),
     "hf_prompt_lookup": MethodStyle("Hugging Face prompt lookup", GREY, "d", "--"),
 }
+
+VARIANT_MARKERS = {"cold": "2"}  # three arms: neither filled nor hollow, which is how the paper's values look
 
 TASK_LABELS = {
     "multi_turn": "Multi-turn",
@@ -53,13 +55,35 @@ TASK_LABELS = {
 
 BLOCK_LABELS = {"paper": "Paper settings", "device": "Sized to this device"}
 
-SOURCE_COLORS = {
-    "dynamic": BLUE,
-    "static": SKY,
-    "pld": ORANGE,
-    "token_recycling": GREEN,
-    "none": "#BBBBBB",
+# Parts of a stacked bar: (label, colour, hatch). The hatches keep neighbours apart where colours are lost.
+SOURCE_LOOKS = {
+    "dynamic": ("dynamic", BLUE, ""),
+    "static": ("static", SKY, "////"),
+    "pld": (METHOD_STYLES["pld"].label, ORANGE, "...."),
+    "token_recycling": (METHOD_STYLES["token_recycling"].label, GREEN, "\\\\\\\\"),
+    "lookahead": (METHOD_STYLES["lookahead"].label, PURPLE, "xxxx"),
+    "none": ("no draft", "#DDDDDD", ""),
 }
+PHASE_LOOKS = {
+    "prefill": ("prefill", SKY, "////"),
+    "draft": ("draft", VERMILLION, ""),
+    "verify": ("verify", BLUE, ""),
+    "update": ("update", ORANGE, "...."),
+    "other": ("other", "#DDDDDD", ""),
+}
+
+
+def method_style(row):
+    """The MethodStyle of a table's row: of a method, or of a method and a variant, as in "token_recycling cold".
+
+    A variant is named after its method and drawn in its colour, with a marker of its own where both are in one figure.
+    """
+    method, _, variant = row.partition(" ")
+    look = METHOD_STYLES[method]
+    if not variant:
+        return look
+    joint = " " if variant.startswith("without ") else ", "
+    return replace(look, label=f"{look.label}{joint}{variant}", marker=VARIANT_MARKERS.get(variant, look.marker))
 
 
 def style_context():

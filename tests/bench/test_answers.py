@@ -5,11 +5,12 @@ import pytest
 from samlib.bench import load_model
 from samlib.bench.answers import Contender, forward_clock, hf_answer
 from samlib.bench.prompts import prompt_ids
+from samlib.bench.tables import Line
 
 NEW_TOKENS = 20
 TURN_FIELDS = {
     "prompt_tokens", "new_tokens", "forwards", "steps", "drafted", "accepted", "mat_emitted", "finish_reason",
-    "timings", "sources", "output_sha256",
+    "timings", "prefill_saved", "sources", "output_sha256",
 }  # fmt: skip
 
 
@@ -26,7 +27,7 @@ def model_and_prompt():
 )  # fmt: skip
 def test_every_method_gives_the_greedy_ids_and_counts_that_agree(model_and_prompt, method, options):
     model, ids = model_and_prompt
-    answer = Contender("paper", method, options, model=model).answer(ids, NEW_TOKENS)
+    answer = Contender(Line("paper", method, options), model=model).answer(ids, NEW_TOKENS)
     turn = answer.turn
     assert answer.ids == hf_answer(model, ids, NEW_TOKENS).ids
     assert set(turn) == TURN_FIELDS
@@ -40,7 +41,7 @@ def test_every_method_gives_the_greedy_ids_and_counts_that_agree(model_and_promp
 def test_phases_are_part_of_the_total(model_and_prompt):
     model, ids = model_and_prompt
     for method in ("hf_generate", "sam[t]"):
-        timings = Contender("paper", method, {}, model=model).answer(ids, NEW_TOKENS).turn["timings"]
+        timings = Contender(Line("paper", method, {}), model=model).answer(ids, NEW_TOKENS).turn["timings"]
         phases = sum(timings[name] for name in ("prefill", "draft", "verify", "update"))
         assert 0 < timings["prefill"] < phases <= timings["total"]
 
@@ -56,7 +57,7 @@ def test_the_forward_clock_counts_and_leaves_no_hook(model_and_prompt):
 
 def test_token_recycling_stays_warm_between_questions_and_reset_makes_it_cold(model_and_prompt):
     model, ids = model_and_prompt
-    contender = Contender("paper", "token_recycling", {}, model=model)
+    contender = Contender(Line("paper", "token_recycling", {}), model=model)
     cold, warm = (contender.answer(ids, NEW_TOKENS).turn["steps"] for _ in range(2))
     contender.reset()
     again = contender.answer(ids, NEW_TOKENS).turn["steps"]
@@ -65,7 +66,7 @@ def test_token_recycling_stays_warm_between_questions_and_reset_makes_it_cold(mo
 
 def test_sources_add_up_to_the_steps(model_and_prompt):
     model, ids = model_and_prompt
-    contender = Contender("paper", "token_recycling", {}, model=model)
+    contender = Contender(Line("paper", "token_recycling", {}), model=model)
     turn = [contender.answer(ids, NEW_TOKENS).turn for _ in range(2)][-1]
     assert sum(entry["steps"] for entry in turn["sources"].values()) == turn["steps"]
     assert sum(entry["emitted"] for entry in turn["sources"].values()) == turn["mat_emitted"]

@@ -67,10 +67,10 @@ def test_a_missing_task_is_named(spec_bench):
         load_questions("smoke")
 
 
-def test_a_data_folder_without_the_file_says_what_it_must_hold(tmp_path, monkeypatch):
+def test_a_data_folder_without_spec_bench_leaves_the_embedded_questions(tmp_path, monkeypatch):
     monkeypatch.setenv("SAMLIB_DATA", str(tmp_path))
-    with pytest.raises(SetupError, match="must hold spec_bench/question.jsonl"):
-        load_questions("smoke")
+    assert data_source() == "embedded mini benchmark"
+    assert len(load_questions("smoke")) == 72
 
 
 def test_a_data_folder_that_is_none_says_so(tmp_path, monkeypatch):

@@ -17,11 +17,11 @@ def test_it_holds_what_is_needed_to_repeat_the_run(tmp_path):
     path = tmp_path / "runs" / "manifest.json"
     content = write_manifest(path, load_profile("smoke"), wall_seconds=1.5, table="1")
     assert json.loads(path.read_text()) == content
-    assert {"commit", "dirty", "versions", "machine", "profile", "model", "dataset", "inputs"} <= set(content)
+    assert {"commit", "dirty", "versions", "machine", "profile", "model", "datasets", "inputs"} <= set(content)
     assert content["wall_seconds"] == 1.5 and content["table"] == "1"
     assert content["versions"]["torch"] and content["machine"]["cpu"] and content["machine"]["threads"] >= 1
-    assert all(len(digest) == 64 for digest in content["inputs"].values())
-    assert "qa.jsonl" in content["inputs"]
+    assert all(len(digest) == 64 for digest in content["inputs"]["spec_bench"].values())
+    assert "qa.jsonl" in content["inputs"]["spec_bench"]
     assert [p.name for p in path.parent.iterdir()] == ["manifest.json"]
 
 
@@ -35,5 +35,5 @@ def test_outside_a_git_checkout_the_commit_is_unknown_and_nothing_fails(tmp_path
 def test_first_contact_names_model_device_threads_cost_and_time(tmp_path, monkeypatch):
     monkeypatch.setattr("samlib.paths.RUNS", tmp_path)
     text = first_contact("smoke", minutes=7)
-    for part in ("tiny-random", "thread", "T(8)/T(1) = ", "11 runs on each of 12 questions", "about 7 minutes"):
+    for part in ("tiny-random", "thread", "T(8)/T(1) = ", "23 lines on each of 12 questions", "about 7 minutes"):
         assert part in text

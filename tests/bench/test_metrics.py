@@ -1,4 +1,4 @@
-"""Table 1's numbers from hand-made records, worked out by hand."""
+"""The tables' numbers from hand-made records, worked out by hand."""
 
 import math
 
@@ -6,12 +6,20 @@ import pytest
 
 from samlib.bench.data import TASKS
 from samlib.bench.losslessness import LosslessnessError
-from samlib.bench.metrics import COLUMNS, check_run, paper_numbers, speedup_interval, table1_rows
+from samlib.bench.metrics import (
+    COLUMNS,
+    check_run,
+    paper_numbers,
+    phase_rows,
+    source_rows,
+    speedup_interval,
+    table_rows,
+)
 from tests.bench.helpers import pair, record, turn
 
 
-def cell(records, method="sam", task="qa", block="paper"):
-    frame = table1_rows(records)
+def cell(records, method="sam", task="qa", block="paper", table="table1", not_run=None):
+    frame = table_rows(table, records, not_run)
     rows = frame[(frame["block"] == block) & (frame["method"] == method) & (frame["task"] == task)]
     assert len(rows) == 1
     return rows.iloc[0]
@@ -28,7 +36,7 @@ def test_ratio_of_mean_rates_and_ratio_of_total_times_are_both_given():
 
 def test_a_failed_question_leaves_both_sides_and_is_named():
     failed = [record("autoregressive", 3, [turn(500, 1.0)]), record("sam", 3, [], error="RuntimeError: boom")]
-    frame = table1_rows(TWO_QUESTIONS + failed)
+    frame = table_rows("table1", TWO_QUESTIONS + failed)
     for method in ("autoregressive", "sam"):
         row = cell(TWO_QUESTIONS + failed, method)
         assert row["n"] == 2
@@ -38,7 +46,7 @@ def test_a_failed_question_leaves_both_sides_and_is_named():
 
 def test_a_method_that_fails_everywhere_spares_the_others():
     broken = [record("pld", i, [], error="RuntimeError: boom") for i in (1, 2)]
-    frame = table1_rows(TWO_QUESTIONS + broken)
+    frame = table_rows("table1", TWO_QUESTIONS + broken)
     assert cell(TWO_QUESTIONS + broken)["n"] == 2
     assert "pld" not in set(frame["method"]) and len(frame.attrs["failed"]) == 2
 
@@ -101,7 +109,7 @@ def test_the_baseline_appears_in_both_blocks_with_speedup_one():
 
 def test_rows_come_in_the_order_of_tasks_and_columns_are_the_agreed_ones():
     records = [r for i, task in enumerate(TASKS) for r in pair(i, (10, 1.0), (10, 0.5), task=task)]
-    frame = table1_rows(records)
+    frame = table_rows("table1", records)
     assert list(frame.columns) == COLUMNS
     assert list(frame[(frame["block"] == "paper") & (frame["method"] == "sam")]["task"]) == [*TASKS, "overall"]
 
@@ -169,17 +177,118 @@ def test_half_precision_fails_a_run_only_beyond_rounding():
 
 def test_every_difference_is_listed_with_position_and_gap():
     records = [*TWO_QUESTIONS, near_tie(9), record("sam", 10, [half("rounding", 0.01)])]
-    assert table1_rows(records).attrs["differences"] == [
+    assert table_rows("table1", records).attrs["differences"] == [
         "near-tie: question 9, sam (paper), token 3, gap 0.0005",
         "rounding: question 10, sam (paper), token 3, gap 0.01 where float16 rounds by 0.02",
     ]
-    assert table1_rows(TWO_QUESTIONS).attrs["differences"] == []
+    assert table_rows("table1", TWO_QUESTIONS).attrs["differences"] == []
 
 
 def test_the_papers_numbers_stand_beside_ours():
-    assert paper_numbers("sam[t]", "overall") == {"mat": 3.03, "tokens_per_s": 85.73, "speedup": 2.27}
-    assert paper_numbers("sam", "math_reasoning")["speedup"] == 1.91
-    assert all(math.isnan(value) for value in paper_numbers("autoregressive", "overall").values())
+    assert paper_numbers("table1", "sam[t]", "overall") == {"mat": 3.03, "tokens_per_s": 85.73, "speedup": 2.27}
+    assert paper_numbers("table1", "sam", "math_reasoning")["speedup"] == 1.91
+    assert all(math.isnan(value) for value in paper_numbers("table1", "autoregressive", "overall").values())
+
+
+@pytest.mark.parametrize(
+    ("table", "method", "task", "numbers"),
+    [
+        ("table2", "sam[t]", "human_eval", (2.94, 95.08, 2.45)),
+        ("table2", "rest", "hagrid", (1.53, 24.91, 1.39)),
+        ("table3", "sam[t]", "overall", (3.03, 85.73, 2.27)),
+        ("table3", "sam without static", "overall", (1.85, 61.93, 1.64)),
+        ("table3", "sam without dynamic", "overall", (1.63, 50.37, 1.33)),
+    ],
+)
+def test_each_table_has_its_own_paper_numbers(table, method, task, numbers):
+    found = paper_numbers(table, method, task)
+    assert (found["mat"], found["tokens_per_s"], found["speedup"]) == numbers
+
+
+@pytest.mark.parametrize(
+    ("table", "method", "task"),
+    [
+        ("table2", "sam", "mbpp"),
+        ("table2", "sam", "overall"),
+        ("table3", "sam[t] without static", "overall"),
+        ("table3", "sam without static", "qa"),
+        ("table1", "token_recycling cold", "overall"),
+    ],
+)
+def test_where_the_paper_gives_nothing_nothing_is_made_up(table, method, task):
+    assert all(math.isnan(value) for value in paper_numbers(table, method, task).values())
+
+
+ABLATED = [*TWO_QUESTIONS, *(record("sam without static", i, [turn(10, 1.0)], block="ablation") for i in (1, 2))]
+
+
+def test_table3_takes_its_lines_from_table1s_run_and_table1_leaves_them_out():
+    row = cell(ABLATED, "sam without static", "overall", table="table3")
+    assert (row["n"], row["block"]) == (2, "paper")
+    assert cell(ABLATED, "sam", "overall", table="table3")["speedup"] == cell(ABLATED, "sam", "overall")["speedup"]
+    assert set(table_rows("table3", ABLATED)["block"]) == {"paper"}
+    assert set(table_rows("table1", ABLATED)["method"]) == {"autoregressive", "sam"}
+
+
+def test_table3_holds_no_other_method():
+    others = [record(name, i, [turn(10, 1.0)]) for name in ("pld", "token_recycling cold") for i in (1, 2)]
+    oracle = [record("hf_generate", i, [turn(10, 1.0)], block="reference") for i in (1, 2)]
+    methods = set(table_rows("table3", ABLATED + others + oracle)["method"])
+    assert methods == {"autoregressive", "sam", "sam without static", "hf_generate"}
+
+
+def test_table2_speaks_of_its_data_sets():
+    records = [*pair(1, (100, 2.0), (100, 1.0), task="mbpp"), *pair(2, (100, 2.0), (100, 0.5), task="hagrid")]
+    assert cell(records, task="mbpp", table="table2")["speedup"] == pytest.approx(2.0)
+    assert cell(records, task="hagrid", table="table2")["paper_speedup"] == 2.24
+    assert cell(records, task="overall", table="table2")["n"] == 2
+
+
+def test_a_line_not_run_is_shown_and_takes_no_question_from_the_others():
+    """It was measured in the first round alone: without the word that it was not run, one question would be left."""
+    started = [record("lookahead", 1, [turn(10, 9.0)])]
+    assert cell(TWO_QUESTIONS + started, task="overall")["n"] == 1
+    not_run = {("paper", "lookahead"): "needs about 3.0 minutes more"}
+    row = cell(TWO_QUESTIONS + started, "lookahead", "overall", not_run=not_run)
+    assert (row["n"], row["identical"], row["paper_mat"]) == (0, "not run", 1.63) and math.isnan(row["speedup"])
+    assert cell(TWO_QUESTIONS + started, task="overall", not_run=not_run)["n"] == 2
+    frame = table_rows("table1", TWO_QUESTIONS + started, not_run)
+    assert frame.attrs["not_run"] == ["lookahead (paper): needs about 3.0 minutes more"]
+    assert "lookahead" not in set(source_rows("table1", TWO_QUESTIONS + started, not_run)["method"])
+
+
+def test_an_ablation_not_run_belongs_to_table3_alone():
+    not_run = {("ablation", "sam without static"): "needs about 1.0 minutes more"}
+    assert cell(ABLATED, "sam without static", table="table3", not_run=not_run)["identical"] == "not run"
+    assert table_rows("table1", ABLATED, not_run).attrs["not_run"] == []
+
+
+def drafted(question_id, **sources):
+    """A record of sam[t] with the given (steps, emitted tokens) a source."""
+    steps, emitted = (sum(pair[i] for pair in sources.values()) for i in (0, 1))
+    made = turn(emitted + 1, 4.0, prefill=1.0, steps=steps)
+    made["sources"] = {name: {"steps": pair[0], "emitted": pair[1]} for name, pair in sources.items()}
+    made["timings"] |= {"draft": 0.25, "verify": 2.0, "update": 0.5}
+    return record("sam[t]", question_id, [made])
+
+
+def test_sources_are_pooled_over_questions_beside_the_papers():
+    rows = source_rows("table1", [drafted(1, dynamic=(2, 12)), drafted(2, dynamic=(1, 3), token_recycling=(9, 18))])
+    assert list(rows["source"]) == ["token_recycling", "dynamic"]
+    assert list(rows["steps"]) == [9, 3] and list(rows["share"]) == [0.75, 0.25]
+    assert list(rows["mat"]) == [2.0, 5.0]
+    assert list(rows["paper_share"]) == [pytest.approx(0.8596), pytest.approx(0.1159)]
+    assert list(rows["paper_mat"]) == [2.51, 6.57]
+
+
+def test_phases_make_up_the_whole_time():
+    rows = phase_rows("table1", [drafted(1, dynamic=(2, 12))]).set_index("phase")
+    assert rows["share"].to_dict() == {
+        "prefill": 0.25, "draft": 0.0625, "verify": 0.5, "update": 0.125, "other": 0.0625,
+    }  # fmt: skip
+    assert rows["paper_share"].round(3).dropna().to_dict() == {
+        "prefill": 0.042, "draft": 0.006, "verify": 0.888, "update": 0.063,
+    }  # fmt: skip
 
 
 def test_device_sizes_stand_beside_the_papers_speed_but_not_its_mat():
@@ -190,8 +299,8 @@ def test_device_sizes_stand_beside_the_papers_speed_but_not_its_mat():
 
 
 def test_no_records_give_an_empty_frame():
-    assert list(table1_rows([]).columns) == COLUMNS
-    assert len(table1_rows([])) == 0
+    assert list(table_rows("table1", []).columns) == COLUMNS
+    assert len(table_rows("table1", [])) == 0
 
 
 def near_tie(question_id):

@@ -18,18 +18,17 @@ from samlib.bench import runner
 from samlib.bench.answers import Contender
 from samlib.bench.data import TASKS
 from samlib.bench.losslessness import LosslessnessError, compare
-from samlib.bench.metrics import check_run, table1_rows
+from samlib.bench.metrics import check_run, table_rows
 from samlib.bench.profiles import load_profile
-from samlib.bench.records import RecordStore
 from samlib.bench.tiny import tiny_tokenizer
 from samlib.decoding import TargetModel
-from samlib.report.tables import table1_markdown
+from samlib.report import TABLE1, table_markdown
 from tests.decoding.models import Scripted, draft_of, greedy, random_model, random_prompt
 
 PROFILE = dataclasses.replace(
     load_profile("smoke"),
     max_new_tokens=6,
-    min_rounds=1,
+    min_rounds={"table1": 1},
     max_rounds=1,
     cost_widths=(1, 8),
     cost_repeats=1,
@@ -153,7 +152,7 @@ def run(tmp_path, monkeypatch):
         answer = Contender.answer
 
         def rounding_otherwise(self, prompt_ids, max_new_tokens):
-            chosen = (self.block, self.method) in lines and self.questions_seen == 0
+            chosen = (self.line.block, self.line.name) in lines and self.questions_seen == 0
             chosen = chosen and max_new_tokens == PROFILE.max_new_tokens  # not in the warm-up
             with many_token_passes_round_up_the_other_twin(model, by) if chosen else contextlib.nullcontext():
                 return answer(self, prompt_ids, max_new_tokens)
@@ -162,13 +161,13 @@ def run(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(Contender, "answer", rounding_otherwise)
             profile = dataclasses.replace(PROFILE, dtype=str(model.dtype).removeprefix("torch."))
-            return RecordStore(runner.run_table1(profile, progress=False)).load()
+            return runner.measure_table("table1", profile, progress=False).load()
 
     return measure
 
 
 def cell(records, block, method):
-    frame = table1_rows(records)
+    frame = table_rows("table1", records)
     rows = frame[(frame["block"] == block) & (frame["method"] == method) & (frame["task"] == "overall")]
     return rows["identical"].item()
 
@@ -178,7 +177,7 @@ def test_a_near_tie_passes_the_run_and_stands_apart_in_the_table(run):
     assert cell(records, "paper", "pld") == "5/6 + 1 near-tie"
     assert cell(records, "device", "pld") == cell(records, "paper", "sam") == "6/6"
     check_run(records)
-    page = table1_markdown(table1_rows(records))
+    page = table_markdown(table_rows("table1", records), TABLE1)
     assert "5/6 + 1 near-tie" in page
     (gap,) = re.findall(r"- near-tie: question 0, pld \(paper\), token 3, gap (\S+)\n", page)
     assert float(gap) == pytest.approx(1e-4, rel=0.1)
@@ -206,7 +205,7 @@ def test_half_precision_shows_every_difference_and_fails_for_none_that_rounding_
     words = f"5/6 + 1 different in {name} (largest gap {gap:.2g})"
     assert gap > 0 and cell(records, "paper", "pld") == cell(records, "paper", "sam") == words
     check_run(records)
-    page = table1_markdown(table1_rows(records))
+    page = table_markdown(table_rows("table1", records), TABLE1)
     assert words in page and f"rounding: question 0, pld (paper), token 3, gap {gap:.2g} where {name} rounds by" in page
 
 

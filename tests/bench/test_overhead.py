@@ -18,7 +18,7 @@ def model():
 
 @pytest.mark.parametrize("method", samlib.METHODS)
 def test_the_parts_make_up_what_is_not_the_forward(model, method):
-    found = measure_overhead(model, PROMPT, method, max_new_tokens=12)
+    found = measure_overhead(model, PROMPT, method, samlib.StaticAutomaton.build([PROMPT]), max_new_tokens=12)
     assert found["method"] == method and found["tokens"] == 12
     assert found["forward"] > 0
     assert all(found[part] > 0 for part in ("draft", "verify", "update"))

@@ -11,16 +11,23 @@ from samlib.bench import runner
 from samlib.bench.answers import Contender
 from samlib.bench.data import TASKS
 from samlib.bench.losslessness import LosslessnessError
-from samlib.bench.metrics import check_run, table1_rows
+from samlib.bench.metrics import check_run, table_rows
 from samlib.bench.profiles import load_profile
 from samlib.bench.records import RecordStore
-from samlib.bench.runner import run_table1
+from samlib.bench.runner import measure_table
 
 PROFILE = dataclasses.replace(
-    load_profile("smoke"), max_new_tokens=5, max_rounds=2, cost_widths=(1, 8), cost_repeats=1, cost_contexts=(20,)
+    load_profile("smoke"),
+    max_new_tokens=5,
+    max_rounds=2,
+    cost_widths=(1, 8),
+    cost_repeats=1,
+    cost_contexts=(20,),
+    paper=("pld", "rest", "token_recycling", "sam", "sam[t]"),
+    device_sized=("pld", "sam[t]"),
 )
-ONE_ROUND = dataclasses.replace(PROFILE, min_rounds=1, max_rounds=1)
-METHODS = 11  # the oracle, the baseline, four in each block, prompt lookup
+ONE_ROUND = dataclasses.replace(PROFILE, min_rounds={"table1": 1, "table2": 1}, max_rounds=1)
+LINES = 16  # the oracle, the baseline, five and two in the blocks, prompt lookup, one cold, five of Table 3
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +78,9 @@ def write_questions(folder, text):
     (folder / "spec_bench" / "question.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def run(profile=PROFILE, **options):
-    path = run_table1(profile, progress=False, **options)
-    return path, RecordStore(path).load()
+def run(profile=PROFILE, table="table1", **options):
+    result = measure_table(table, profile, progress=False, **options)
+    return result.path, result.load()
 
 
 class Interrupt(Exception):
@@ -82,23 +89,24 @@ class Interrupt(Exception):
 
 def test_a_whole_run_is_lossless_and_fills_the_table(finished):
     _, records = finished
-    assert len(records) == 12 * METHODS
+    assert len(records) == 12 * LINES
     assert not any(record["error"] for record in records)
     check_run(records)
-    frame = table1_rows(records)
+    frame = table_rows("table1", records)
     overall = frame[frame["task"] == "overall"]
     assert set(overall["n"]) == {12} and set(overall["identical"]) == {"12/12"}
     assert overall["speedup_low"].notna().all()
-    assert sorted(frame[frame["block"] == "paper"]["method"].unique()) == sorted(["autoregressive", *PROFILE.paper])
+    paper = ["autoregressive", *PROFILE.paper, "token_recycling cold"]
+    assert sorted(frame[frame["block"] == "paper"]["method"].unique()) == sorted(paper)
 
 
 def test_methods_follow_each_other_on_a_question_and_questions_go_round_the_tasks(finished):
     _, records = finished
     ids = [record["question_id"] for record in records]
-    blocks = [ids[i : i + METHODS] for i in range(0, len(ids), METHODS)]
+    blocks = [ids[i : i + LINES] for i in range(0, len(ids), LINES)]
     assert all(len(set(block)) == 1 for block in blocks)
-    assert [records[i]["task"] for i in range(0, len(ids), METHODS)] == [*TASKS, *TASKS]
-    orders = [[(r["block"], r["method"]) for r in records[i : i + METHODS]] for i in range(0, len(ids), METHODS)]
+    assert [records[i]["task"] for i in range(0, len(ids), LINES)] == [*TASKS, *TASKS]
+    orders = [[(r["block"], r["method"]) for r in records[i : i + LINES]] for i in range(0, len(ids), LINES)]
     assert all(order[0] == ("reference", "hf_generate") for order in orders)
     assert len({order[1] for order in orders}) > 5  # the others rotate
 
@@ -122,7 +130,7 @@ def test_an_interrupted_run_resumes_where_it_stopped_and_counts_nothing_twice(mo
     append = RecordStore.append
 
     def stop_after_some(self, record):
-        if len(appended) == 2 * METHODS + 3:
+        if len(appended) == 2 * LINES + 3:
             raise Interrupt
         appended.append(record)
         append(self, record)
@@ -133,23 +141,37 @@ def test_an_interrupted_run_resumes_where_it_stopped_and_counts_nothing_twice(mo
     path = paths.RUNS / "smoke" / "records" / "table1.jsonl"
     path.write_bytes(path.read_bytes()[:-30])  # the last line was torn as well
     _, records = run()
-    assert len(records) == 12 * METHODS
+    assert len(records) == 12 * LINES
     whole = {record["key"]: record for record in records}
-    assert all(whole[record["key"]] == record for record in appended[: 2 * METHODS])
-    redone = appended[2 * METHODS]  # its question was not finished: all its methods ran again, back to back
+    assert all(whole[record["key"]] == record for record in appended[: 2 * LINES])
+    redone = appended[2 * LINES]  # its question was not finished: all its methods ran again, back to back
     assert whole[redone["key"]]["turns"][0]["timings"] != redone["turns"][0]["timings"]
 
 
 def test_more_minutes_measure_more_rounds():
-    profile = dataclasses.replace(PROFILE, min_rounds=1)
-    assert len(run(profile, minutes=0.001)[1]) == 6 * METHODS
-    assert len(run(profile, minutes=60)[1]) == 12 * METHODS
+    profile = dataclasses.replace(PROFILE, min_rounds={"table1": 1})
+    assert len(run(profile, minutes=0.001)[1]) == 6 * LINES
+    assert len(run(profile, minutes=60)[1]) == 12 * LINES
 
 
-def test_a_budget_too_small_is_said_and_the_least_is_measured(capsys):
-    _, records = run(minutes=0.001)
-    assert len(records) == 12 * METHODS
-    assert "the least that is measured, 2 questions of each task, takes" in capsys.readouterr().err
+def test_a_budget_too_small_is_said_and_what_is_essential_is_measured(capsys):
+    """One round of all lines, then of the oracle, the baseline and SAM's own lines."""
+    result = measure_table("table1", PROFILE, progress=False, minutes=0.001)
+    records = result.load()
+    assert len(records) == 6 * LINES + 6 * 5
+    assert set(result.not_run) >= {("paper", "pld"), ("device", "pld"), ("ablation", "sam without static")}
+    said = capsys.readouterr().err
+    assert "the least that is measured, 2 questions of each task, takes" in said
+    assert "not run: pld (paper), needs about" in said
+    frame = table_rows("table1", records, result.not_run)
+    overall = frame[(frame["task"] == "overall") & (frame["block"] == "paper")].set_index("method")
+    assert overall.loc["sam[t]", "identical"] == "12/12" and overall.loc["pld", "identical"] == "not run"
+
+
+def test_what_was_left_out_is_measured_when_there_is_more_time():
+    run(minutes=0.001)
+    result = measure_table("table1", PROFILE, progress=False, minutes=60)
+    assert (len(result.load()), result.not_run) == (12 * LINES, {})
 
 
 def test_deleting_the_records_measures_anew(finished):
@@ -172,7 +194,7 @@ def fail_on(monkeypatch, method, question_text):
     answer = Contender.answer
 
     def failing(self, prompt_ids, max_new_tokens):
-        if self.method == method and self.questions_seen == 1 and max_new_tokens == PROFILE.max_new_tokens:
+        if self.line.name == method and self.questions_seen == 1 and max_new_tokens == PROFILE.max_new_tokens:
             raise RuntimeError(question_text)
         return answer(self, prompt_ids, max_new_tokens)
 
@@ -183,8 +205,8 @@ def fail_on(monkeypatch, method, question_text):
 def test_a_failing_question_is_recorded_left_out_of_all_rows_and_fails_the_check(monkeypatch, method):
     fail_on(monkeypatch, method, "out of\nmemory")
     _, records = run(ONE_ROUND)
-    assert len(records) == 6 * METHODS
-    frame = table1_rows(records)
+    assert len(records) == 6 * LINES
+    frame = table_rows("table1", records)
     assert set(frame[frame["task"] == "overall"]["n"]) == {5}
     assert all("RuntimeError: out of memory" in line for line in frame.attrs["failed"])
     with pytest.raises(LosslessnessError, match="out of memory"):
@@ -196,17 +218,65 @@ def test_a_method_that_gives_other_ids_is_shown_and_fails_the_check(monkeypatch)
 
     def wrong(self, prompt_ids, max_new_tokens):
         found = answer(self, prompt_ids, max_new_tokens)
-        if self.method == "pld" and self.block == "device":
+        if self.line.method == "pld" and self.line.block == "device":
             return dataclasses.replace(found, ids=[*found.ids[:-1], (found.ids[-1] + 1) % 259])
         return found
 
     monkeypatch.setattr(Contender, "answer", wrong)
     _, records = run(ONE_ROUND)
-    frame = table1_rows(records)
+    frame = table_rows("table1", records)
     row = frame[(frame["block"] == "device") & (frame["method"] == "pld") & (frame["task"] == "overall")]
     assert row["identical"].item() == "0/6 + 6 different"
     with pytest.raises(LosslessnessError, match=r"pld \(device\), token 4"):
         check_run(records)
+
+
+def test_table3_is_measured_with_table1(finished, monkeypatch):
+    monkeypatch.setattr(runner, "load_model", lambda profile: pytest.fail("loaded"))
+    path, records = run(table="table3")
+    assert (path, records) == finished
+    frame = table_rows("table3", records)
+    rows = frame[frame["task"] == "overall"].set_index("method")
+    assert set(rows["identical"]) == {"12/12"}
+    ablated = [f"sam[t] without {module}" for module in ("static", "dynamic", "auxiliary")]
+    assert set(rows.index) >= {*ablated, "sam without static", "sam without dynamic", "sam", "sam[t]"}
+
+
+def test_a_cold_line_has_seen_nothing_before_its_question(finished):
+    """Its first step never has a draft: the matrix is empty until something was verified."""
+    _, records = finished
+    lines = {name: [r for r in records if r["method"] == name] for name in ("token_recycling cold", "token_recycling")}
+    none = {
+        name: [r["turns"][0]["sources"].get("none", {"steps": 0})["steps"] for r in own] for name, own in lines.items()
+    }
+    assert min(none["token_recycling cold"]) >= 1
+    assert min(none["token_recycling"][1:]) == 0
+
+
+def test_a_prompt_is_prefilled_once_for_all_of_samlibs_lines(finished):
+    _, records = finished
+    for question in {record["question_id"] for record in records}:
+        own = [r for r in records if r["question_id"] == question and r["block"] != "reference"]
+        for turns in zip(*(record["turns"] for record in own), strict=True):
+            made = [turn for turn in turns if turn["prefill_saved"] == 0]
+            assert len(made) == 1
+            assert all(turn["timings"]["prefill"] >= turn["prefill_saved"] > 0 for turn in turns if turn not in made)
+            assert all(turn["timings"]["total"] > turn["timings"]["prefill"] for turn in turns)
+
+
+def test_table2_has_a_corpus_and_drafters_for_each_data_set(monkeypatch):
+    built = []
+    load_static = runner.load_static
+    monkeypatch.setattr(runner, "load_static", lambda *a, **k: built.append(k["dataset"]) or load_static(*a, **k))
+    (paths.CORPUS / "answers" / "a.jsonl").rename(paths.CORPUS / "answers" / "code_0.jsonl")
+    _, records = run(table="table2", minutes=0.001)
+    assert built == ["mbpp", "hagrid"]
+    assert [record["task"] for record in records[:18]] == ["mbpp"] * 9 + ["hagrid"] * 9
+    assert {record["dataset"] for record in records} == {
+        "embedded MBPP-like problems",
+        "embedded HAGRID-like questions",
+    }
+    assert records[9]["questions_seen"] == 0  # the other data set's questions are not counted
 
 
 def test_the_manifest_says_what_was_run(finished):

@@ -63,7 +63,7 @@ def test_a_wrong_flag_is_one_line(words, message):
 
 
 def test_a_data_folder_without_questions_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"holds no spec_bench/question\.jsonl"):
+    with pytest.raises(UsageError, match=r"has no \.jsonl file in spec_bench, human_eval, mbpp, hagrid"):
         parse(["--data", str(tmp_path)])
 
 

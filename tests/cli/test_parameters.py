@@ -3,6 +3,7 @@
 import pytest
 
 from samlib.bench.profiles import load_profile
+from samlib.bench.tables import RUNS
 from samlib.cli import parameters, plan
 from samlib.cli.arguments import Options, UsageError
 
@@ -53,6 +54,17 @@ def test_each_notebook_gets_what_it_takes(notebooks):
 def test_the_profile_has_its_own_budget(notebooks):
     profile = load_profile("smoke")
     assert parameters.assign(notebooks, Options(profile="smoke"), profile)["08_timed"]["minutes"] == profile.minutes
+
+
+def test_the_budget_is_divided_among_runs_not_notebooks(tmp_path):
+    """Tables 1 and 3 are one run, so that their notebooks share its part; alone, a run has all of it."""
+    tables = [plan.Notebook(tmp_path / f"{n}_x.ipynb", records=plan.RECORDS[n]) for n in ("02", "03", "04")]
+    shares = {run.name: run.share for run in RUNS.values()}
+    found = parameters.divide(20.0, tables)
+    assert found["02_x"] == found["04_x"] == pytest.approx(20 * shares["table1"])
+    assert found["03_x"] == pytest.approx(20 * shares["table2"])
+    assert parameters.divide(20.0, tables[1:2]) == {"03_x": pytest.approx(20.0)}
+    assert parameters.divide(20.0, tables[::2]) == {"02_x": pytest.approx(20.0), "04_x": pytest.approx(20.0)}
 
 
 def test_an_unknown_parameter_is_refused_and_the_nearest_named(notebooks):

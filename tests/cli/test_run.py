@@ -6,7 +6,7 @@ import pytest
 
 from samlib.cli import plan
 from samlib.cli.execute import Job, PlainLines
-from samlib.cli.run import main
+from samlib.cli.run import estimate, main
 from tests.cli.conftest import WRITE_FIGURE
 
 RUN = ["--profile", "smoke", "--only", "07"]
@@ -142,6 +142,14 @@ def test_a_dry_run_writes_nothing(workspace, capsys, monkeypatch):
     assert "downloads:" in shown
     assert "estimate:" in shown
     assert not workspace.runs.exists()
+
+
+def test_an_estimate_counts_a_run_once_though_two_notebooks_show_it(tmp_path):
+    jobs = [
+        Job(plan.Notebook(tmp_path / f"{n}_x.ipynb", records=plan.RECORDS[n]), {"minutes": m}, tmp_path, tmp_path)
+        for n, m in (("02", 9.0), ("03", 6.0), ("04", 9.0))
+    ]
+    assert estimate(jobs) == "at most about 20 minutes, 15 of them measuring"
 
 
 def test_an_interrupt_is_one_line(workspace, capsys, monkeypatch):

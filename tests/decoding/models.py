@@ -11,9 +11,17 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+import samlib
 from samlib import Draft, Drafter, StaticAutomaton
 
-METHODS = ["autoregressive", "pld", "token_recycling", "sam", "sam[t]"]
+METHODS = samlib.METHODS
+#: Of the methods with a static store, settings under which short matches draft, so that there is something to branch.
+EAGER = {
+    "rest": {"max_ngram": 2, "min_ngram": 1},
+    "sam": {"l_bias": 0, "l_threshold": 1},
+    "sam[t]": {"l_bias": 0, "l_threshold": 1},
+    "suffix_decoding": {"max_match_length": 2, "max_spec_factor": 12.0, "min_token_prob": 0.01},
+}
 VOCABULARY = 64
 CYCLE_PROMPT = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
 FAMILIES = {
@@ -178,9 +186,31 @@ class Scripted(Drafter):
         self.observed.append((emitted.tolist(), verified))
 
 
+class Watched(Drafter):
+    """Another drafter, whose drafts are kept."""
+
+    def __init__(self, drafter):
+        self.begin, self.observe, self.reset, self.top_k = drafter.begin, drafter.observe, drafter.reset, drafter.top_k
+        self._drafter, self.drafts = drafter, []
+
+    def propose(self, room):
+        self.drafts.append(self._drafter.propose(room))
+        return self.drafts[-1]
+
+
 def draft_of(tokens, parents):
     """A Draft of plain lists."""
     return Draft(np.array(tokens, dtype=np.int32), np.array(parents, dtype=np.int32), "scripted", 0)
+
+
+def assets(method, model=None, prompts=()):
+    """What a method cannot do without, as keyword arguments: a static store for rest, nothing for the others.
+
+    The store holds the cycle, or where prompts are given, what the model answers to them.
+    """
+    if method != "rest":
+        return {}
+    return {"static": corpus_of(model, prompts, 20) if prompts else StaticAutomaton.build([cycle(0, 40)])}
 
 
 def corpus_of(model, prompts, size=40):

@@ -17,6 +17,7 @@ from .models import (
     FAMILIES,
     METHODS,
     Scripted,
+    assets,
     corpus_of,
     counted_forwards,
     cycle,
@@ -147,7 +148,7 @@ MODEL_AND_METHOD = [(family, "sam[t]") for family in FAMILIES] + [("llama", meth
 def test_every_model_and_method_returns_greedy_output(family, attention, method):
     model = random_model(family, attention)
     prompts = [random_prompt(seed, 12) * 2 for seed in range(2)]
-    index = corpus_of(model, prompts[:1]) if method.startswith("sam") else None
+    index = corpus_of(model, prompts[:1])
     with CapturedForwards(model, max_length=80):
         for prompt in prompts:  # the second request must not notice the first
             found = samlib.generate(model, prompt, method=method, static=index, max_new_tokens=40)
@@ -170,7 +171,7 @@ def test_it_is_off_by_default_and_off_again_afterwards(llama):
     with forwards:
         assert type(target_for(model)) is not TargetModel
         assert type(target_for(random_model(seed=1))) is TargetModel
-        with pytest.raises(RuntimeError, match="leave their with block first"), forwards:
+        with pytest.raises(RuntimeError, match="leave that with block first"), forwards:
             pass
     assert type(target_for(model)) is TargetModel
     with contextlib.suppress(KeyError), forwards:
@@ -293,8 +294,9 @@ def test_replays_return_greedy_output(method, monkeypatch):
     """Inputs reach the addresses that were recorded, also after drafts too wide to be replayed."""
     model, prompt = random_model(), random_prompt(0, 12) * 2
     forwards = replaying(model, monkeypatch, max_length=80, widths=(1, 4, 8))
+    options = {"method": method, "max_new_tokens": 40, **assets(method, model, [prompt])}
     with forwards:
-        assert samlib.generate(model, prompt, method=method, max_new_tokens=40).tokens == greedy(model, prompt, 40)
+        assert samlib.generate(model, prompt, **options).tokens == greedy(model, prompt, 40)
     assert sum(recording.replays for recording, _ in forwards._graphs.values()) > 0
 
 
@@ -320,7 +322,8 @@ def test_replayed_graphs_return_greedy_output(method):
     model, prompt = copy.deepcopy(random_model()).cuda(), random_prompt(0, 12) * 2
     forwards = CapturedForwards(model, max_length=80)
     assert forwards.is_captured
-    expected = samlib.generate(model, prompt, method=method, max_new_tokens=40).tokens
+    options = {"method": method, "max_new_tokens": 40, **assets(method, random_model(), [prompt])}
+    expected = samlib.generate(model, prompt, **options).tokens
     with forwards, counted_forwards(model) as widths:
-        assert samlib.generate(model, prompt, method=method, max_new_tokens=40).tokens == expected
+        assert samlib.generate(model, prompt, **options).tokens == expected
     assert widths == [len(prompt)]  # all but the prefill were replayed

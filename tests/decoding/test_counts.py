@@ -13,6 +13,7 @@ from .models import (
     CYCLE_PROMPT,
     METHODS,
     Scripted,
+    assets,
     corpus_of,
     counted_forwards,
     cycle,
@@ -26,9 +27,12 @@ EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 SOURCES = {
     "autoregressive": {"none"},
     "pld": {"pld", "none"},
+    "rest": {"static", "none"},
+    "lookahead": {"lookahead", "none"},
     "token_recycling": {"token_recycling", "none"},
     "sam": {"dynamic", "static", "none"},
     "sam[t]": {"dynamic", "static", "token_recycling", "none"},
+    "suffix_decoding": {"dynamic", "static", "none"},
 }
 
 
@@ -174,7 +178,7 @@ def test_two_streams_at_once_do_not_meddle():
 
 @EVERY_METHOD
 def test_timings_add_up(method):
-    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, max_new_tokens=20)
+    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, max_new_tokens=20, **assets(method))
     timings = result.timings
     assert {"prefill", "draft", "verify", "update", "total"} <= set(timings)
     assert all(seconds >= 0 for seconds in timings.values())
@@ -194,7 +198,7 @@ def test_what_the_caller_does_between_two_steps_is_not_counted(monkeypatch):
 
 @EVERY_METHOD
 def test_results_pickle(method):
-    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, max_new_tokens=12)
+    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, max_new_tokens=12, **assets(method))
     copy = pickle.loads(pickle.dumps(result))
     assert copy == result
     assert pickle.loads(pickle.dumps(result.steps[0])) == result.steps[0]

@@ -15,6 +15,7 @@ from .models import (
     METHODS,
     VOCABULARY,
     Scripted,
+    assets,
     counted_forwards,
     cycle,
     cycle_model,
@@ -25,7 +26,8 @@ from .models import (
 )
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
-SIZE_OPTION = {"pld": "draft_size", "sam": "draft_size", "sam[t]": "draft_size", "token_recycling": "tree_size"}
+SIZE_OPTION = {method: "draft_size" for method in ("pld", "rest", "sam", "sam[t]", "suffix_decoding")}
+SIZE_OPTION["token_recycling"] = "tree_size"
 
 
 # --- max_new_tokens -------------------------------------------------------------------------------------------------
@@ -35,7 +37,7 @@ SIZE_OPTION = {"pld": "draft_size", "sam": "draft_size", "sam[t]": "draft_size",
 @pytest.mark.parametrize("size", [1, 3, 16])
 @pytest.mark.parametrize("method", [*SIZE_OPTION])
 def test_the_cap_is_exact_for_any_draft_size(method, size, cap):
-    model, index = cycle_model(), StaticAutomaton.build([cycle(0, 40)])
+    model, index = cycle_model(), StaticAutomaton.build([cycle(0, 40), [*cycle(0, 5), 9, 9, 9]])
     options = {SIZE_OPTION[method]: size}
     with counted_forwards(model) as widths:
         result = samlib.generate(model, CYCLE_PROMPT, method=method, static=index, max_new_tokens=cap, **options)
@@ -49,9 +51,9 @@ def test_the_cap_is_exact_for_any_draft_size(method, size, cap):
 def test_no_new_tokens_means_no_work(method):
     model = cycle_model()
     with counted_forwards(model) as widths:
-        result = samlib.generate(model, CYCLE_PROMPT, method=method, max_new_tokens=0)
+        result = samlib.generate(model, CYCLE_PROMPT, method=method, max_new_tokens=0, **assets(method))
     assert (result.tokens, result.steps, result.num_target_forwards, widths) == ([], [], 0, [])
-    assert list(samlib.stream(model, CYCLE_PROMPT, method=method, max_new_tokens=0)) == []
+    assert list(samlib.stream(model, CYCLE_PROMPT, method=method, max_new_tokens=0, **assets(method))) == []
 
 
 @pytest.mark.parametrize("cap", range(1, 14))
@@ -87,7 +89,7 @@ def test_the_context_is_filled_to_its_last_position(method, prompt_size):
 @EVERY_METHOD
 def test_the_context_of_a_random_model(method):
     model, prompt = random_model("llama", "eager", max_positions=40, initializer_range=0.1), random_prompt(2, 12)
-    result = samlib.generate(model, prompt, method=method, max_new_tokens=100)
+    result = samlib.generate(model, prompt, method=method, max_new_tokens=100, **assets(method, model, [prompt]))
     assert (result.tokens, result.finish_reason) == (greedy(model, prompt, 28), "context")
 
 
@@ -96,13 +98,14 @@ def test_the_context_of_other_families(family):
     """GPT-2's positions are learnt, and named `n_positions`: there is none beyond the last."""
     model, prompt = random_model(family, max_positions=40), random_prompt(2, 12)
     for method in METHODS:
-        result = samlib.generate(model, prompt, method=method, max_new_tokens=100)
+        result = samlib.generate(model, prompt, method=method, max_new_tokens=100, **assets(method, model, [prompt]))
         assert (result.tokens, result.finish_reason) == (greedy(model, prompt, 28), "context")
 
 
 @EVERY_METHOD
 def test_a_cap_below_the_context_is_a_matter_of_length(method):
-    result = samlib.generate(cycle_model(max_positions=64), cycle(0, 60), method=method, max_new_tokens=3)
+    options = {"max_new_tokens": 3, **assets(method)}
+    result = samlib.generate(cycle_model(max_positions=64), cycle(0, 60), method=method, **options)
     assert (len(result.tokens), result.finish_reason) == (3, "length")
 
 
@@ -164,6 +167,7 @@ REFUSED = {
     "float tensor": (torch.tensor([[1.0, 2.0]]), {}, TypeError),
     "stop strings without tokenizer": ([1, 2], {"stop_strings": ["a"]}, ValueError),
     "unknown method": ([1, 2], {"method": "magic"}, ValueError),
+    "no store for rest": ([1, 2], {"method": "rest"}, samlib.MissingAssetError),
     "misspelt option": ([1, 2], {"draft_sise": 3}, TypeError),
     "option of another method": ([1, 2], {"method": "pld", "l_bias": 3}, TypeError),
     "EOS that is no integer": ([1, 2], {"eos_token_id": "x"}, TypeError),

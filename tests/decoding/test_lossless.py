@@ -12,10 +12,13 @@ import samlib
 from samlib import Draft, StaticAutomaton
 
 from .models import (
+    EAGER,
     FAMILIES,
     METHODS,
     VOCABULARY,
     Scripted,
+    Watched,
+    assets,
     corpus_of,
     cycle_model,
     draft_of,
@@ -25,7 +28,7 @@ from .models import (
 )
 
 NEAR_TIE = 1e-3
-RETRIEVING = ["sam", "sam[t]"]
+WARM = ("token_recycling", "sam[t]")  # what they learn from a request serves the next one
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -36,25 +39,26 @@ def test_families_and_attentions(family, attention, method):
     for seed, width in [(0, 0.3), (1, 0.1)]:
         model = random_model(family, attention, seed=seed, initializer_range=width)
         prompt = random_prompt(seed, 9) * 2
-        result = samlib.generate(model, prompt, method=method, max_new_tokens=64)
+        result = samlib.generate(model, prompt, method=method, max_new_tokens=64, **assets(method, model, [prompt]))
         assert result.tokens == greedy(model, prompt, 64)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("method", RETRIEVING)
+@pytest.mark.parametrize("method", EAGER)
 def test_static_drafts_of_true_and_false_continuations(family, attention, method):
-    """The corpus holds the true answers and near copies of them, so static trees are partly right at every step."""
+    """The store holds the true answers and what parts from them, so that its trees are partly right at every step."""
     model = random_model(family, attention)
     prompts = [random_prompt(seed, 8) for seed in range(4)]
     answers = [[*prompt, *greedy(model, prompt, 50)] for prompt in prompts]
-    index = StaticAutomaton.build([*answers, *_near_copies(answers)])
-    accepted = 0
+    index = StaticAutomaton.build([*answers, *_near_copies(answers), *_forks(answers)])
+    drafter, accepted = Watched(samlib.make_drafter(method, static=index, **EAGER[method])), 0
     for prompt, answer in zip(prompts, answers, strict=True):
-        result = samlib.generate(model, prompt, method=method, static=index, l_bias=0, l_threshold=1, max_new_tokens=50)
+        result = samlib.generate(model, prompt, drafter=drafter, max_new_tokens=50)
         assert result.tokens == answer[len(prompt) :]
         accepted += sum(step.accepted for step in result.steps if step.source == "static")
     assert accepted > 20, "no static draft was accepted, so that nothing was tested"
+    assert method == "sam[t]" or sum(not draft.is_chain for draft in drafter.drafts) >= 4  # sam[t] copies a chain
 
 
 def _near_copies(answers):
@@ -63,6 +67,13 @@ def _near_copies(answers):
         [(token + 1) % VOCABULARY if (place + shift) % 7 == 0 else token for place, token in enumerate(answer)]
         for answer in answers
         for shift in range(7)
+    ]
+
+
+def _forks(answers):
+    """The beginnings of each answer, of several lengths, and then one token that is wrong."""
+    return [
+        [*answer[:size], (answer[size] + 1) % VOCABULARY] for answer in answers for size in range(9, len(answer), 8)
     ]
 
 
@@ -115,8 +126,12 @@ def test_bad_drafts_cost_time_only():
         assert samlib.generate(model, prompt, drafter=drafter, max_new_tokens=30).tokens == answer
 
 
+MANY = {"rest": {}, "sam": {"l_bias": -5}, "suffix_decoding": {"min_token_prob": 0.0, "max_spec_factor": 30.0}}
+
+
+@pytest.mark.parametrize("method", MANY)
 @pytest.mark.parametrize("draft_size", [1, 2, 3, 16, 64])
-def test_static_trees_of_many_branches_and_of_long_ones(draft_size):
+def test_static_trees_of_many_branches_and_of_long_ones(draft_size, method):
     """One context with 300 continuations, and one with five long branches, at any budget."""
     model, prompt = random_model(), random_prompt(9, 6)
     answer = greedy(model, prompt, 30)
@@ -124,7 +139,8 @@ def test_static_trees_of_many_branches_and_of_long_ones(draft_size):
     wide = [[*context, (other * 5) % VOCABULARY, other % VOCABULARY] for other in range(300)]
     long = [[*context, *answer[1:9], *range(branch, 40)] for branch in range(5)]
     index = StaticAutomaton.build([*wide, *long])
-    result = samlib.generate(model, prompt, static=index, l_bias=-5, draft_size=draft_size, max_new_tokens=30)
+    options = {"static": index, "draft_size": draft_size, "max_new_tokens": 30, **MANY[method]}
+    result = samlib.generate(model, prompt, method=method, **options)
     assert result.tokens == answer
     assert {"static"} <= {step.source for step in result.steps}
     assert max(step.drafted for step in result.steps) <= draft_size
@@ -133,7 +149,7 @@ def test_static_trees_of_many_branches_and_of_long_ones(draft_size):
 def test_an_abandoned_stream_leaves_nothing_behind():
     model, prompt = random_model(initializer_range=0.1), random_prompt(1, 12)
     for method in METHODS:
-        drafter = samlib.make_drafter(method)
+        drafter = samlib.make_drafter(method, **assets(method, model, [prompt]))
         abandoned = samlib.stream(model, random_prompt(2, 12), drafter=drafter, max_new_tokens=30)
         next(abandoned)
         assert samlib.generate(model, prompt, drafter=drafter, max_new_tokens=30).tokens == greedy(model, prompt, 30)
@@ -153,6 +169,16 @@ def test_one_drafter_for_requests_in_a_row():
         cold = samlib.generate(model, prompts[0], drafter=drafter, max_new_tokens=40)
         fresh = samlib.generate(model, prompts[0], method=method, static=index, max_new_tokens=40)
         assert cold.steps == fresh.steps
+        assert method in WARM or warm.steps == fresh.steps  # the third prompt is the first one
+
+
+def test_suffix_decoding_drafts_from_both_sources():
+    model, prompt = random_model(initializer_range=0.1), random_prompt(3, 12)
+    answer = greedy(model, prompt, 60)
+    index = StaticAutomaton.build([[*prompt[-2:], *answer[:20]], random_prompt(4, 30)])
+    result = samlib.generate(model, prompt, method="suffix_decoding", static=index, max_new_tokens=60)
+    assert result.tokens == answer
+    assert {"dynamic", "static"} <= {step.source for step in result.steps}
 
 
 def test_a_warm_token_recycling_drafts_from_the_first_step():
@@ -167,13 +193,14 @@ def test_a_warm_token_recycling_drafts_from_the_first_step():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("method", ["pld", "token_recycling", "sam[t]"])
+@pytest.mark.parametrize("method", METHODS)
 def test_half_precision_differs_at_near_ties_only(dtype, method):
     """One-token and many-token passes round differently: at the first difference the two logits are close."""
     model = copy.deepcopy(random_model(seed=5)).to(dtype)
     for seed in range(3):
         prompt = random_prompt(seed, 10) * 2
-        found = samlib.generate(model, prompt, method=method, max_new_tokens=40).tokens
+        options = {"max_new_tokens": 40, **assets(method, model, [prompt])}
+        found = samlib.generate(model, prompt, method=method, **options).tokens
         assert _gap_at_first_difference(model, prompt, found, greedy(model, prompt, 40)) < 0.1
 
 
@@ -196,10 +223,29 @@ OPTIONS = {
         {"draft_size": st.integers(1, 40), "l_bias": st.integers(-3, 5), "l_threshold": st.integers(-1, 5)}
     ),
     "sam[t]": st.fixed_dictionaries({"l_bias": st.integers(0, 5), "l_threshold": st.integers(0, 5)}),
+    "rest": st.fixed_dictionaries(
+        {
+            "draft_size": st.integers(1, 64),
+            "max_ngram": st.integers(3, 16),
+            "min_ngram": st.integers(1, 3),
+            "continuation": st.integers(1, 12),
+        }
+    ),
+    "lookahead": st.fixed_dictionaries(
+        {"window": st.integers(1, 8), "ngram": st.integers(2, 6), "guesses": st.integers(1, 8)}
+    ),
+    "suffix_decoding": st.fixed_dictionaries(
+        {
+            "draft_size": st.integers(1, 64),
+            "max_spec_factor": st.floats(0.2, 8),
+            "min_token_prob": st.floats(0, 1),
+            "max_match_length": st.integers(1, 64),
+        }
+    ),
 }
 
 
-@settings(max_examples=80)
+@settings(max_examples=160)
 @given(data=st.data())
 def test_any_request_equals_greedy(data):
     """Random prompts, methods, options, caps and EOS ids on small models."""

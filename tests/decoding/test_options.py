@@ -7,7 +7,7 @@ import pytest
 import samlib
 from samlib import StaticAutomaton
 
-from .models import CYCLE_PROMPT, cycle, cycle_model
+from .models import CYCLE_PROMPT, METHODS, assets, cycle, cycle_model
 
 INDEX = StaticAutomaton.build([cycle(0, 40)])
 
@@ -26,14 +26,14 @@ def steps_by_source(result):
 
 
 def test_the_method():
-    forwards = {method: run(method).num_target_forwards for method in samlib.METHODS}
+    forwards = {method: run(method, **assets(method)).num_target_forwards for method in METHODS}
     assert forwards["autoregressive"] == 41
     assert all(count < 41 for method, count in forwards.items() if method != "autoregressive")
 
 
-@pytest.mark.parametrize("method", ["pld", "sam", "sam[t]"])
+@pytest.mark.parametrize("method", ["pld", "rest", "sam", "sam[t]", "suffix_decoding"])
 def test_draft_size(method):
-    small, large = run(method, draft_size=1), run(method, draft_size=16)
+    small, large = (run(method, draft_size=size, **assets(method)) for size in (1, 16))
     assert all(len(step.tokens) <= 2 for step in small.steps if step.source != "token_recycling")
     assert max(step.drafted for step in large.steps) > 5
     assert large.num_target_forwards < small.num_target_forwards
@@ -87,7 +87,29 @@ def test_k(method):
     assert max(step.drafted for step in narrow.steps) <= 5 < max(step.drafted for step in wide.steps)
 
 
-@pytest.mark.parametrize("method", samlib.METHODS)
+@pytest.mark.parametrize(
+    ("method", "option", "small", "large"),
+    [
+        ("rest", "max_ngram", 2, 16),
+        ("rest", "min_ngram", 1, 14),
+        ("rest", "continuation", 1, 10),
+        ("lookahead", "window", 1, 7),
+        ("lookahead", "ngram", 2, 5),
+        ("suffix_decoding", "max_spec_factor", 0.25, 4.0),
+        ("suffix_decoding", "min_token_prob", 0.0, 1.0),
+        ("suffix_decoding", "max_match_length", 1, 16),
+    ],
+)
+def test_the_other_options_change_what_is_drafted(method, option, small, large):
+    """What exactly each does, the drafters' own tests say; here, that it arrives."""
+    index = StaticAutomaton.build([cycle(0, 40), [*cycle(0, 3), 9, 9, 9, 9]])
+    of_small, of_large = (run(method, static=index, **{option: value}).steps for value in (small, large))
+    assert [(step.drafted, step.match_length) for step in of_small] != [
+        (step.drafted, step.match_length) for step in of_large
+    ]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_misspelt_option_is_an_error(method):
     for misspelt in ("draftsize", "l_treshold", "thershold"):
         with pytest.raises(TypeError, match=misspelt):

@@ -8,12 +8,17 @@ import torch
 import samlib
 from samlib import paths
 
-from .models import METHODS
+from .models import EAGER, METHODS
 
 NEAR_TIE = 1e-3
 NEW_TOKENS = 32
 TASKS = ["qa", "math_reasoning", "translation"]
+LATER = ("lookahead", "suffix_decoding")  # only where there is time
 pytestmark = pytest.mark.model
+
+
+def _slow(values):
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 @pytest.fixture(scope="module")
@@ -75,27 +80,35 @@ def assert_same(tokens, answer):
         assert gaps[place] < NEAR_TIE, f"differs at {place}, where the gap is {gaps[place]:.4f}"
 
 
-@pytest.mark.parametrize("task", [TASKS[0], *(pytest.param(task, marks=pytest.mark.slow) for task in TASKS[1:])])
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_equals_greedy(target, prompts, answers, method, task):
-    result = samlib.generate(target[0], prompts[task], method=method, max_new_tokens=NEW_TOKENS)
+@pytest.fixture(scope="module")
+def store(target, prompts, answers):
+    """A store over some tasks: each true answer and copies with wrong tokens, so that trees branch."""
+
+    def build(*tasks):
+        vocabulary, documents = len(target[1]), []
+        for task in tasks:
+            start, answer = prompts[task][-3:], answers(task)[0]
+            wrong = [(token + 1) % vocabulary if place % 6 == 5 else token for place, token in enumerate(answer)]
+            documents += [[*start, *answer], [*start, *wrong], [*start, *wrong]]
+        return samlib.StaticAutomaton.build(documents, vocab_size=vocabulary)
+
+    return cache(build)
+
+
+@pytest.mark.parametrize("task", [TASKS[0], *_slow(TASKS[1:])])
+@pytest.mark.parametrize("method", [*(method for method in METHODS if method not in LATER), *_slow(LATER)])
+def test_every_method_equals_greedy(target, prompts, answers, store, method, task):
+    static = store(task) if method == "rest" else None
+    result = samlib.generate(target[0], prompts[task], method=method, static=static, max_new_tokens=NEW_TOKENS)
     assert_same(result.tokens, answers(task))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sam", "sam[t]"])
-def test_static_drafts_equal_greedy(target, prompts, answers, method):
-    """The corpus holds each true answer and a copy with wrong tokens, so that trees branch and are partly accepted."""
-    vocabulary = len(target[1])
-    documents = []
-    for task, prompt in prompts.items():
-        answer = answers(task)[0]
-        wrong = [(token + 1) % vocabulary if place % 6 == 5 else token for place, token in enumerate(answer)]
-        documents += [[*prompt[-3:], *answer], [*prompt[-3:], *wrong], [*prompt[-3:], *wrong]]
-    index = samlib.StaticAutomaton.build(documents, vocab_size=vocabulary)
+@pytest.mark.parametrize("method", EAGER)
+def test_static_drafts_equal_greedy(target, prompts, answers, store, method):
     accepted = 0
     for task, prompt in prompts.items():
-        options = {"static": index, "l_bias": 0, "l_threshold": 1, "max_new_tokens": NEW_TOKENS}
+        options = {"static": store(*TASKS), "max_new_tokens": NEW_TOKENS, **EAGER[method]}
         result = samlib.generate(target[0], prompt, method=method, **options)
         assert_same(result.tokens, answers(task))
         accepted += sum(step.accepted for step in result.steps if step.source == "static")

@@ -12,6 +12,7 @@ from .models import (
     CYCLE_PROMPT,
     METHODS,
     Scripted,
+    assets,
     cycle,
     cycle_model,
     generation_defaults,
@@ -46,11 +47,24 @@ def test_eos_ids(method, eos):
     assert stops.isdisjoint(result.tokens[:-1])
 
 
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "autoregressive"])
+def test_some_eos_was_inside_a_draft(method):
+    """The test above would show nothing if no draft reached past an EOS."""
+    drafter, prompt = samlib.make_drafter(method, static=INDEX), cycle(0, 40)
+    samlib.generate(cycle_model(), prompt, drafter=drafter, max_new_tokens=20)  # Token Recycling learns the cycle
+    results = [
+        samlib.generate(cycle_model(), prompt[:size], drafter=drafter, max_new_tokens=23, eos_token_id=6)
+        for size in range(33, 40)
+    ]
+    assert any(step.drafted > len(step.tokens) == step.accepted for result in results for step in result.steps)
+
+
 @EVERY_METHOD
 @pytest.mark.parametrize("eos", [None, [], ()])
 def test_no_eos_runs_to_the_cap(method, eos):
     with generation_defaults(cycle_model(), eos_token_id=6, pad_token_id=None) as model:
-        result = samlib.generate(model, CYCLE_PROMPT, method=method, max_new_tokens=20, eos_token_id=eos)
+        options = {"max_new_tokens": 20, "eos_token_id": eos, **assets(method)}
+        result = samlib.generate(model, CYCLE_PROMPT, method=method, **options)
     assert (result.tokens, result.finish_reason) == (cycle(4, 20), "length")
 
 
@@ -58,7 +72,7 @@ def test_no_eos_runs_to_the_cap(method, eos):
 @pytest.mark.parametrize("eos", [None, 6, [7, 6]])
 def test_the_models_own_eos_is_the_default(method, eos):
     with generation_defaults(cycle_model(), eos_token_id=eos) as model:
-        result = samlib.generate(model, CYCLE_PROMPT, method=method, max_new_tokens=20)
+        result = samlib.generate(model, CYCLE_PROMPT, method=method, max_new_tokens=20, **assets(method))
     assert result.tokens == (cycle(4, 20) if eos is None else [4, 5, 6])
 
 
@@ -87,13 +101,15 @@ def test_an_eos_in_the_prompt_stops_nothing():
 
 @EVERY_METHOD
 def test_eos_as_the_very_first_token(method):
-    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, max_new_tokens=9, eos_token_id=4)
+    options = {"max_new_tokens": 9, "eos_token_id": 4, **assets(method)}
+    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, **options)
     assert (result.tokens, result.steps, result.finish_reason) == ([4], [], "eos")
 
 
 @EVERY_METHOD
 def test_eos_at_the_last_token_of_the_cap(method):
-    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, max_new_tokens=3, eos_token_id=6)
+    options = {"max_new_tokens": 3, "eos_token_id": 6, **assets(method)}
+    result = samlib.generate(cycle_model(), CYCLE_PROMPT, method=method, **options)
     assert (result.tokens, result.finish_reason) == ([4, 5, 6], "eos")
 
 
@@ -163,6 +179,7 @@ def test_stop_strings_inside_longer_tokens(seed, stops, method):
     tokenizer = letters("ab", "abc", "gh", "xyz", "hx", "za", "cc", "bg", "yyy", "ax", "hz", "gg")
     options = {"stop_strings": stops, "tokenizer": tokenizer}
     expected = greedy(model, prompt, 24, **options)
+    options |= assets(method, model, [prompt])
     assert samlib.generate(model, prompt, method=method, max_new_tokens=24, **options).tokens == expected
 
 

@@ -20,8 +20,11 @@ class Proposal:
     emitted: list
 
 
-def replay(drafter, prompt, stream, *, max_room=10**6):
-    """Begin with `prompt`, verify every draft against `stream`, and return the list of Proposals."""
+def replay(drafter, prompt, stream, *, max_room=10**6, asks=lambda step: True):
+    """Begin with `prompt`, verify every draft against `stream`, and return the list of Proposals.
+
+    asks: whether a step, by its number, asks the drafter for a draft; the decode loop does not where there is no room.
+    """
     known, proposals = list(prompt), []
     drafter.begin(ids(prompt))
     drafter.observe(ids(stream[:1]))
@@ -29,7 +32,8 @@ def replay(drafter, prompt, stream, *, max_room=10**6):
     position = 1
     while position < len(stream):
         room = min(max_room, len(stream) - position - 1)
-        draft = drafter.propose(room).clipped(room)  # as the decode loop does
+        draft = drafter.propose(room) if asks(len(proposals)) else Draft.empty()
+        draft = draft.clipped(room)  # as the decode loop does
         accepted = accepted_nodes(draft, stream[position:])
         emitted = stream[position : position + len(accepted) + 1]
         proposals.append(Proposal(list(known), room, draft, emitted))

@@ -16,14 +16,23 @@ from .replay import check_draft, replay
 DOCUMENT_ORDER = (
     "autoregressive pld rest lookahead token_recycling eagle eagle2 sam sam[t] sam[e] sam[e2] suffix_decoding sam_auto"
 ).split()
-MODEL_FREE = ["autoregressive", "pld", "token_recycling", "sam", "sam[t]"]
-LARGEST = {"autoregressive": 0, "pld": 10, "token_recycling": 60, "sam": 40, "sam[t]": 60}
-EVERY_METHOD = pytest.mark.parametrize("method", MODEL_FREE)
+LARGEST = {
+    "autoregressive": 0,
+    "pld": 10,
+    "rest": 64,
+    "lookahead": 56,
+    "token_recycling": 60,
+    "sam": 40,
+    "sam[t]": 60,
+    "suffix_decoding": 64,
+}
+STORE = StaticAutomaton.build([[1, 2, 3, 1, 2], [3, 1, 2, 0, 4]])
+EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 
 
 def test_methods_stand_in_the_papers_order():
     assert list(METHODS) == [name for name in DOCUMENT_ORDER if name in METHODS]
-    assert set(MODEL_FREE) <= set(METHODS)
+    assert set(LARGEST) == set(METHODS)
     assert samlib.METHODS is METHODS
 
 
@@ -54,7 +63,7 @@ def test_a_request_begins_fresh(method):
     """Nothing is left of an older request after `reset`, nor, but for Token Recycling's matrix, after `begin`."""
     rng = np.random.default_rng(4)
     before, stream = rng.integers(0, 5, 80).tolist(), rng.integers(0, 5, 80).tolist()
-    drafter = make_drafter(method)
+    drafter = make_drafter(method, static=STORE)
 
     def drafts_of(stream):
         return [
@@ -64,7 +73,7 @@ def test_a_request_begins_fresh(method):
     fresh = drafts_of(stream)
     drafter.reset()
     drafts_of(before)
-    if method in ("autoregressive", "pld", "sam"):
+    if method not in ("token_recycling", "sam[t]"):
         assert drafts_of(stream) == fresh
     drafter.reset()
     assert drafts_of(stream) == fresh
@@ -72,14 +81,26 @@ def test_a_request_begins_fresh(method):
 
 @EVERY_METHOD
 def test_no_room_means_no_draft(method):
-    drafter = make_drafter(method)
+    drafter = make_drafter(method, static=STORE)
     for proposal in replay(drafter, [1, 2, 1, 2, 1], [2, 1] * 20, max_room=0):
         assert len(proposal.draft.tokens) == 0
 
 
 @EVERY_METHOD
+@pytest.mark.parametrize("every", [2, 5])
+def test_steps_that_ask_for_no_draft(method, every):
+    """Their verification holds the root alone, whatever was proposed before; the drafter goes on from there."""
+    stream = np.random.default_rng(3).permutation(40)[:30].tolist() * 8
+    drafter = make_drafter(method, static=StaticAutomaton.build([stream[:100]]))
+    proposals = replay(drafter, stream[:5], stream, asks=lambda step: step % every > 0)
+    for proposal in proposals:
+        check_draft(proposal.draft, room=proposal.room, size=LARGEST[method])
+    assert any(len(proposal.draft) for proposal in proposals[1::every]) == (method != "autoregressive")
+
+
+@EVERY_METHOD
 def test_drafts_pickle(method):
-    drafts = [p.draft for p in replay(make_drafter(method), [1, 2, 3, 1, 2], [3, 1, 2] * 9)]
+    drafts = [p.draft for p in replay(make_drafter(method, static=STORE), [1, 2, 3, 1, 2], [3, 1, 2] * 9)]
     for draft in drafts:
         copy = pickle.loads(pickle.dumps(draft))
         assert (copy.tokens.tolist(), copy.parents.tolist()) == (draft.tokens.tolist(), draft.parents.tolist())
@@ -113,6 +134,9 @@ def test_an_unknown_method_is_refused_with_the_nearest_name():
         ("token_recycling", "treesize", "tree_size"),
         ("sam", "l_treshold", "l_threshold"),
         ("sam[t]", "lbias", "l_bias"),
+        ("rest", "max_ngrams", "max_ngram"),
+        ("lookahead", "windows", "window"),
+        ("suffix_decoding", "min_prob", "min_token_prob"),
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_nearest_one(method, misspelt, meant):
@@ -132,6 +156,15 @@ def test_a_misspelt_option_is_refused_with_the_nearest_one(method, misspelt, mea
         ("sam[t]", "draft_size"),
         ("sam[t]", "tree_size"),
         ("sam[t]", "k"),
+        ("rest", "draft_size"),
+        ("rest", "max_ngram"),
+        ("rest", "min_ngram"),
+        ("rest", "continuation"),
+        ("lookahead", "window"),
+        ("lookahead", "ngram"),
+        ("lookahead", "guesses"),
+        ("suffix_decoding", "draft_size"),
+        ("suffix_decoding", "max_match_length"),
     ],
 )
 def test_sizes_are_checked_when_the_drafter_is_made(method, size):
@@ -150,7 +183,7 @@ def test_biases_and_thresholds_are_integers(option, bad):
         make_drafter("sam", **{option: bad})
 
 
-@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+@pytest.mark.parametrize("method", ["rest", "sam", "sam[t]", "suffix_decoding"])
 def test_a_static_index_must_be_one(method):
     with pytest.raises(TypeError):
         make_drafter(method, static=[[1, 2, 3]])
@@ -158,9 +191,17 @@ def test_a_static_index_must_be_one(method):
 
 @pytest.mark.parametrize("size", [1, 2, 7])
 @pytest.mark.parametrize(
-    ("method", "option"), [("pld", "draft_size"), ("sam", "draft_size"), ("token_recycling", "tree_size")]
+    ("method", "option"),
+    [
+        ("pld", "draft_size"),
+        ("rest", "draft_size"),
+        ("token_recycling", "tree_size"),
+        ("sam", "draft_size"),
+        ("suffix_decoding", "draft_size"),
+    ],
 )
 def test_sizes_count_drafted_tokens_only(method, option, size):
     """The root is never counted: a size of 1 proposes one token."""
-    proposals = replay(make_drafter(method, **{option: size}), [1, 2, 3] * 9, [1, 2, 3] * 40)
+    drafter = make_drafter(method, static=StaticAutomaton.build([[1, 2, 3] * 9]), **{option: size})
+    proposals = replay(drafter, [1, 2, 3] * 9, [1, 2, 3] * 40)
     assert max(len(p.draft.tokens) for p in proposals) == size

@@ -6,32 +6,97 @@ import pandas as pd
 from samlib.bench.cost import CostCurve
 from samlib.bench.metrics import COLUMNS
 from samlib.bench.roofline import ForwardLimits
-from samlib.report.styles import TASK_LABELS
-from samlib.report.tables import REFERENCE_METHODS, TABLE1_METHODS
+from samlib.report.layouts import TABLE1
+
+PAPER_OVERALL = {"pld": 1.56, "token_recycling": 1.84, "sam": 1.84, "sam[t]": 2.27, "rest": 1.38, "lookahead": 1.2}
+ABLATED_OVERALL = {"sam": 1.84, "sam without static": 1.64, "sam without dynamic": 1.33}
 
 
-def table1_frame():
-    """Every block and method on every task; speeds differ by method, so that a mixed-up cell shows."""
-    rows = []
-    for block in ("paper", "device"):
-        rows += [_row(block, method, task) for method in TABLE1_METHODS for task in TASK_LABELS]
-    rows += [_row("reference", method, task) for method in REFERENCE_METHODS for task in TASK_LABELS]
-    return pd.DataFrame(rows, columns=COLUMNS)
+def table_frame(layout=TABLE1):
+    """Every block and row of a layout on every column; speeds differ by row, so that a mixed-up cell shows."""
+    lines = [(block, method) for block in layout.blocks for method in layout.methods]
+    lines = [line for line in lines if line[0] == "paper" or line[1] not in layout.optional]
+    lines += [("reference", method) for method in layout.references]
+    return pd.DataFrame([_row(layout, *line, task) for line in lines for task in layout.columns], columns=COLUMNS)
 
 
-def _row(block, method, task):
-    rank = (TABLE1_METHODS + REFERENCE_METHODS).index(method)
-    place = list(TASK_LABELS).index(task)
-    speedup = 1 + 0.25 * (rank % 5) + 0.03 * place + (0.1 if block == "device" else 0.0)
-    n = 30 if task == "overall" else 5
+def not_run(frame, *methods):
+    """The same frame, but the time budget did not allow some methods: n = 0, no numbers, and it says so."""
+    frame = frame.copy()
+    chosen = frame["method"].isin(methods)
+    numbers = [column for column in COLUMNS if column not in ("block", "method", "task", "identical")]
+    frame[numbers] = frame[numbers].where(~chosen).fillna({"n": 0, "n_no_repeat": 0})
+    return frame.assign(identical=frame["identical"].mask(chosen, "not run"))
+
+
+def _row(layout, block, method, task):
+    rank, place = layout.rows.index(method), list(layout.columns).index(task)
+    speedup = 1 if method == "autoregressive" else 1 + 0.25 * (rank % 5) + 0.03 * place + 0.1 * (block == "device")
+    n = 5 * (len(layout.columns) - 1) if task == "overall" else 5
     row = dict.fromkeys(COLUMNS, np.nan) | {"block": block, "method": method, "task": task}
     row |= {"n": n, "identical": f"{n}/{n}"}
     row |= {"mat": 1 + 0.4 * rank, "tokens_per_s": 20 * speedup, "speedup": speedup}
     row |= {"speedup_low": 0.9 * speedup, "speedup_high": 1.1 * speedup, "speedup_total_time": 0.98 * speedup}
     row |= {"speedup_decode": 1.1 * speedup, "speedup_no_repeat": 0.95 * speedup, "n_no_repeat": n - 1}
-    if block == "paper" and method in ("pld", "token_recycling", "sam", "sam[t]"):
-        row |= {"paper_speedup": speedup + 0.5, "paper_mat": 2.5, "paper_tokens_per_s": 70.0}
-    return row
+    return row | _papers(layout, block, method, task, place)
+
+
+def _papers(layout, block, method, task, place):
+    """The paper's numbers as it has them: Table 2 by data set but not MBPP, Table 3 overall, MAT at its own sizes."""
+    known = (ABLATED_OVERALL if layout.ablated else PAPER_OVERALL).get(method)
+    missing = {"table1": (), "table2": ("mbpp", "overall"), "table3": set(layout.columns) - {"overall"}}
+    if known is None or block == "reference" or task in missing[layout.name]:
+        return {}
+    numbers = {"paper_speedup": known + 0.01 * (place - len(layout.columns) + 1)}
+    if block == "paper" and (task == "overall" or layout.name == "table2"):
+        numbers |= {"paper_mat": 2.5, "paper_tokens_per_s": 70.0}
+    return numbers
+
+
+def sources_frame(layout=TABLE1):
+    """Draft sources of every row of a layout; of SAM[T] beside the paper's, as on Spec-Bench."""
+    rows = [line for method in layout.methods for line in _sources(method)]
+    frame = pd.DataFrame(rows, columns="method source steps share mat paper_share paper_mat".split())
+    blocks = [frame.assign(block=block) for block in layout.blocks]
+    frame = pd.concat(blocks, ignore_index=True)[["block", *frame.columns]]
+    frame.loc[frame["block"] != "paper", ["paper_share", "paper_mat"]] = np.nan
+    return frame
+
+
+def _sources(method):
+    base, _, variant = method.partition(" ")
+    shares = {
+        "autoregressive": {"none": 1.0},
+        "pld": {"pld": 0.6, "none": 0.4},
+        "rest": {"static": 0.8, "none": 0.2},
+        "lookahead": {"lookahead": 0.5, "none": 0.5},
+        "token_recycling": {"token_recycling": 0.98, "none": 0.02},
+        "sam": {"dynamic": 0.7, "static": 0.25, "none": 0.05},
+        "sam[t]": {"dynamic": 0.3, "static": 0.1, "token_recycling": 0.6},
+        "suffix_decoding": {"dynamic": 0.45, "static": 0.2, "none": 0.35},
+    }[base]
+    gone = variant.removeprefix("without ").replace("auxiliary", "token_recycling")
+    shares = {source: share for source, share in shares.items() if source != gone}
+    whole, paper = sum(shares.values()), {}
+    if method == "sam[t]":
+        paper = {"token_recycling": (0.8596, 2.51), "dynamic": (0.1159, 6.57), "static": (0.0245, 3.39)}
+    for number, (source, share) in enumerate(shares.items()):
+        theirs = paper.get(source, (np.nan, np.nan))
+        yield (method, source, int(1000 * share), share / whole, 1.0 if source == "none" else 2.0 + number, *theirs)
+
+
+def phases_frame(layout=TABLE1):
+    """Shares of time of every row of a layout; the paper's of SAM[T]'s."""
+    paper = {"prefill": 0.042, "draft": 0.006, "verify": 0.889, "update": 0.063}
+    rows = []
+    for block in layout.blocks:
+        for rank, method in enumerate(layout.methods):
+            shares = {"prefill": 0.1, "draft": 0.01 * rank, "update": 0.01 + 0.002 * rank, "other": 0.03}
+            shares["verify"] = 1 - sum(shares.values())
+            for phase, share in shares.items():
+                theirs = paper.get(phase, np.nan) if (block, method) == ("paper", "sam[t]") else np.nan
+                rows.append((block, method, phase, share, theirs))
+    return pd.DataFrame(rows, columns="block method phase share paper_share".split())
 
 
 def complexity_frame():

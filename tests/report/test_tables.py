@@ -5,102 +5,237 @@ import pytest
 
 from samlib import paths
 from samlib.bench.cost_table import cost_rows
-from samlib.report.styles import TASK_LABELS
+from samlib.bench.metrics import NOT_RUN
+from samlib.report.formats import ABSENT
+from samlib.report.layouts import LAYOUTS, TABLE1, TABLE2, TABLE3
+from samlib.report.shares import phases_table, sources_table
+from samlib.report.styles import method_style
 from samlib.report.tables import (
-    ABSENT,
-    REFERENCE_METHODS,
-    TABLE1_METHODS,
     all_cells,
-    complete_table1,
+    complete_table,
     save_cost,
-    save_table1,
+    save_table,
     speedup_grid,
     summary_table,
     summary_text,
-    table1_markdown,
+    table_markdown,
 )
-from tests.report.synthetic import cost_curve, table1_frame
+from tests.report.synthetic import cost_curve, not_run, phases_frame, sources_frame, table_frame
 
-METHODS = TABLE1_METHODS + REFERENCE_METHODS
-
-
-@pytest.fixture
-def frame():
-    return table1_frame()
+MEASURES = {"n", "MAT", "tokens/s", "Speed-up", "95 % interval", "By total time", "Decode only", "Without repeats (n)"}
 
 
-def without(frame, method, task, block="paper"):
-    return frame[~((frame["method"] == method) & (frame["task"] == task) & (frame["block"] == block))]
+@pytest.fixture(params=LAYOUTS, ids=lambda layout: layout.name)
+def layout(request):
+    return request.param
 
 
-def test_the_grid_is_complete_and_in_order_whatever_the_order_of_the_rows(frame):
-    cells = complete_table1(frame.sample(frac=1, random_state=0))
-    assert len(cells) == 2 * len(METHODS) * len(TASK_LABELS)
-    pd.testing.assert_frame_equal(cells, complete_table1(frame))
+def without(frame, method, task=None, block="paper"):
+    chosen = (frame["method"] == method) & (frame["block"] == block)
+    return frame[~(chosen & (frame["task"] == task if task else True))]
 
 
-def test_completing_twice_changes_nothing(frame):
-    cells = complete_table1(frame)
-    pd.testing.assert_frame_equal(complete_table1(cells), cells)
+def grid_of(frame, layout, block="paper"):
+    cells = complete_table(frame, layout)
+    return speedup_grid(cells[cells["block"] == block], layout)
 
 
-def test_reference_rows_stand_in_both_blocks(frame):
-    cells = complete_table1(frame).set_index(["block", "method", "task"])["speedup"]
-    for method in REFERENCE_METHODS:
+def cell_of(frame, layout, method, task, block="paper"):
+    cells = complete_table(frame, layout)
+    rows = all_cells(cells[cells["block"] == block], layout)
+    chosen = rows[(rows["Method"] == method_style(method).label) & (rows.iloc[:, 1] == layout.columns[task])]
+    (row,) = chosen.to_dict("records")
+    return row
+
+
+def test_the_rows_are_the_papers_and_those_beside_it_in_order():
+    def rows(layout, block):
+        cells = complete_table(table_frame(layout), layout)
+        return " ".join(dict.fromkeys(cells.loc[cells["block"] == block, "method"].str.replace(" ", "_")))
+
+    retrieval = "autoregressive pld rest lookahead token_recycling"
+    ours = "sam sam[t] suffix_decoding hf_generate"
+    assert rows(TABLE1, "paper") == f"{retrieval} token_recycling_cold {ours} hf_prompt_lookup"
+    assert rows(TABLE1, "device") == f"{retrieval} {ours} hf_prompt_lookup"
+    assert rows(TABLE2, "paper") == rows(TABLE2, "device") == f"{retrieval} {ours}"
+    ablated = "sam[t] sam[t]_without_static sam[t]_without_dynamic sam[t]_without_auxiliary"
+    alone = "sam sam_without_static sam_without_dynamic"
+    assert rows(TABLE3, "paper") == f"autoregressive {ablated} {alone} hf_generate"
+
+
+def test_the_grid_is_complete_and_in_order_whatever_the_order_of_the_rows(layout):
+    frame = table_frame(layout)
+    cells = complete_table(frame.sample(frac=1, random_state=0), layout)
+    lines = len(layout.blocks) * len(layout.rows) - len(layout.optional)  # which one block does without
+    assert len(cells) == lines * len(layout.columns)
+    assert not cells["speedup"].isna().any()
+    pd.testing.assert_frame_equal(cells, complete_table(frame, layout))
+
+
+def test_completing_twice_changes_nothing(layout):
+    cells = complete_table(not_run(table_frame(layout), "sam"), layout)
+    pd.testing.assert_frame_equal(complete_table(cells, layout), cells)
+
+
+def test_reference_rows_stand_in_every_block():
+    cells = complete_table(table_frame(), TABLE1).set_index(["block", "method", "task"])["speedup"]
+    for method in TABLE1.references:
         assert cells["paper", method, "qa"] == cells["device", method, "qa"] > 0
 
 
-def test_an_absent_cell_stays_as_a_dash(frame):
-    cells = complete_table1(without(frame, "pld", "qa"))
-    rows = all_cells(cells[cells["block"] == "paper"])
-    (row,) = rows[(rows["Method"] == "PLD") & (rows["Task"] == "QA")].to_dict("records")
+def test_a_row_without_a_place_is_an_error_and_not_left_out():
+    frame = table_frame(TABLE2)
+    with pytest.raises(ValueError, match=r"Table 2 has no place for .*'eagle'.*layouts.py"):
+        complete_table(frame.assign(method=frame["method"].replace("sam", "eagle")), TABLE2)
+    with pytest.raises(ValueError, match="Table 3 has no place for"):
+        complete_table(table_frame(TABLE1), TABLE3)
+
+
+def test_only_an_optional_variant_is_left_out_where_a_block_has_none_of_it():
+    cold, module = method_style("token_recycling cold").label, method_style("sam without static").label
+    assert cold in set(grid_of(table_frame(), TABLE1)["Method"])
+    assert cold not in set(grid_of(without(table_frame(), "token_recycling cold"), TABLE1)["Method"])
+    assert cold in set(grid_of(not_run(table_frame(), "token_recycling cold"), TABLE1)["Method"])
+    assert module in set(grid_of(without(table_frame(TABLE3), "sam without static"), TABLE3)["Method"])
+
+
+def test_an_absent_cell_stays_as_a_dash():
+    row = cell_of(without(table_frame(), "pld", "qa"), TABLE1, "pld", "qa")
     assert row.pop("n") == "0"
     assert {row[column] for column in row if column not in ("Method", "Task")} == {ABSENT}
 
 
-def test_an_absent_method_stays_as_a_row_of_dashes(frame):
-    grid = speedup_grid(complete_table1(frame[frame["method"] != "sam"]).query("block == 'paper'"))
+def test_an_absent_method_stays_as_a_row_of_dashes(layout):
+    grid = grid_of(without(table_frame(layout), "sam"), layout)
     (row,) = grid[grid["Method"] == "SAM"].to_dict("records")
     assert set(row.values()) == {"SAM", ABSENT, "0"}
 
 
-def test_too_few_questions_show_the_speedup_without_an_interval(frame):
+def test_a_line_that_was_not_run_says_so_and_is_not_taken_for_absent(layout, tmp_path):
+    complete_table(not_run(table_frame(layout), "sam"), layout).to_csv(tmp_path / "table.csv", index=False)
+    for frame in (not_run(table_frame(layout), "sam"), pd.read_csv(tmp_path / "table.csv")):
+        row = cell_of(frame, layout, "sam", "overall")
+        assert row["n"] == "0" and row["Speed-up"] == row["Identical"] == NOT_RUN
+        assert {row[name] for name in MEASURES - {"n", "Speed-up"}} == {ABSENT}
+        grid = grid_of(frame, layout).set_index("Method").loc["SAM"]
+        assert set(grid[[*layout.columns.values(), "Identical"]]) == {NOT_RUN}
+        (line,) = {line for line in summary_text(frame, layout).splitlines() if line.startswith("  SAM  ")}
+        assert line.endswith(NOT_RUN) and line.count(NOT_RUN) == 1 + len(layout.ranked)
+
+
+def test_too_few_questions_show_the_speedup_without_an_interval():
+    frame = table_frame()
     frame.loc[frame["task"] == "qa", ["speedup_low", "speedup_high"]] = float("nan")
-    grid = speedup_grid(complete_table1(frame).query("block == 'paper'")).set_index("Method")
-    assert grid.loc["SAM", "QA"] == "1.84"
-    assert grid.loc["SAM", "RAG"] == "1.90 [1.71–2.09]"
+    grid = grid_of(frame, TABLE1).set_index("Method")
+    assert grid.loc["PLD", "QA"] == "1.34"
+    assert grid.loc["PLD", "RAG"] == "1.40 [1.26–1.54]"
 
 
-def test_near_ties_are_shown_as_they_are(frame):
+def test_near_ties_are_shown_as_they_are(layout):
+    frame = table_frame(layout)
     frame.loc[(frame["method"] == "sam") & (frame["task"] == "overall"), "identical"] = "59/60 + 1 near-tie"
-    assert table1_markdown(frame).count("59/60 + 1 near-tie") == 2 * 2  # in both blocks, in the grid and in the cells
-    assert summary_text(frame).count("59/60 + 1 near-tie") == 2
+    blocks = len(layout.blocks)
+    assert table_markdown(frame, layout).count("59/60 + 1 near-tie") == 2 * blocks  # in the grid and in the cells
+    assert summary_text(frame, layout).count("59/60 + 1 near-tie") == blocks
 
 
-def test_the_papers_numbers_stand_below_ours(frame):
-    grid = speedup_grid(complete_table1(frame).query("block == 'paper'"))
-    below = grid["Method"].shift(-1)[grid["Method"].isin(["PLD", "Token Recycling", "SAM", "SAM[T]"])]
-    assert set(below) == {"*as in the paper*"}
-    assert "*1.93*" in grid.loc[2, "Overall"]
+def test_the_papers_numbers_stand_below_ours():
+    grid = grid_of(table_frame(), TABLE1)
+    printed = ["PLD", "REST", "Lookahead", "Token Recycling", "SAM", "SAM[T]"]
+    below = grid["Method"].shift(-1)
+    assert set(below[grid["Method"].isin(printed)]) == {"*as in the paper*"}
+    assert list(grid["Method"]).count("*as in the paper*") == len(printed)
+    assert grid.loc[2, "Overall"] == "*1.56*"
+    ablation = grid_of(table_frame(TABLE3), TABLE3).set_index("Method")
+    assert list(ablation.loc["*as in the paper*", "Overall"]) == ["*1.84*", "*1.64*", "*1.33*"]
+    assert set(ablation.loc["*as in the paper*", "QA"]) == {"*–*"}
 
 
-def test_markdown_rows_have_as_many_cells_as_their_head(frame):
-    rows = [line for line in table1_markdown(frame).splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in rows}) == 2  # the grids and the tables of cells
+def test_markdown_rows_have_as_many_cells_as_their_head(layout):
+    shares = {"sources": sources_frame(layout), "phases": phases_frame(layout)}
+    parts = table_markdown(table_frame(layout), layout, **shares).split("\n\n")
+    tables = [part.splitlines() for part in parts if part.startswith("|")]
+    assert len(tables) == 2 * len(layout.blocks) + 2
+    assert all(len({line.count("|") for line in table}) == 1 for table in tables)
 
 
-def test_the_csv_is_the_complete_frame(frame):
-    markdown, csv = save_table1(frame, "smoke", "A caption.")
-    assert csv == paths.FIGURES / "smoke" / "table1.csv"
-    assert "A caption." in markdown.read_text()
+def test_what_was_not_run_and_what_differs_is_listed_where_the_frame_knows_it():
+    frame = table_frame()
+    frame.attrs["not_run"] = ["lookahead (paper): needs about 3 more minutes"]
+    frame.attrs["differences"] = ["near-tie: question 17, pld (paper), token 3, gap 5e-06"]
+    text = table_markdown(frame, TABLE1)
+    assert "## Not run within the time budget\n\n- lookahead (paper): needs about 3 more minutes\n" in text
+    assert "greedy decoding\n\n- near-tie: question 17, pld (paper), token 3, gap 5e-06\n" in text
+    frame.attrs.clear()
+    assert text.startswith(table_markdown(frame, TABLE1).rstrip())
+
+
+def test_the_csv_is_the_complete_frame(layout):
+    frame = table_frame(layout)
+    markdown, csv = save_table(frame, layout, "smoke", "A caption.")
+    assert csv == paths.FIGURES / "smoke" / f"{layout.name}.csv"
+    assert markdown == csv.with_suffix(".md") and "A caption." in markdown.read_text()
     read = pd.read_csv(csv)
     assert list(read.columns) == list(frame.columns)
-    pd.testing.assert_frame_equal(read, complete_table1(frame), check_dtype=False)
+    pd.testing.assert_frame_equal(read, complete_table(frame, layout), check_dtype=False)
 
 
-def test_the_summary_holds_the_overall_rows_of_both_blocks(frame):
-    assert len(summary_table(frame)) == 2 * len(METHODS)
-    assert max(map(len, summary_text(frame).splitlines())) < 100
+def test_shares_are_saved_beside_the_table():
+    save_table(table_frame(), TABLE1, "smoke", "", sources=sources_frame(), phases=phases_frame())
+    folder = paths.FIGURES / "smoke"
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "table1_sources.csv"), sources_frame(), check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "table1_phases.csv"), phases_frame(), check_dtype=False)
+    assert "| 30.0 % (2.00) | 10.0 % (3.00) |" in (folder / "table1.md").read_text()
+
+
+def test_the_summary_holds_the_overall_rows_of_every_block(layout):
+    lines = len(layout.blocks) * len(layout.rows) - len(layout.optional)
+    assert len(summary_table(table_frame(layout), layout)) == lines
+    text = summary_text(table_frame(layout), layout).splitlines()
+    assert len(text) == 1 + len(layout.blocks) + lines
+    assert text[0].startswith(layout.title)
+    assert max(map(len, text)) < 100
+
+
+def test_the_summary_stays_narrow_with_many_questions(layout):
+    frame = table_frame(layout).assign(n=480, identical="480/480")
+    assert max(map(len, summary_text(frame, layout).splitlines())) < 100
+
+
+def test_the_summary_of_data_sets_holds_each_ones_speedup():
+    text = summary_text(table_frame(TABLE2), TABLE2)
+    head = "HumanEval n=5 MBPP n=5 HAGRID n=5 Overall n=15 identical"
+    assert text.splitlines()[1].split()[2:] == head.split()
+    (paper, device) = [line.split() for line in text.splitlines() if line.startswith("  PLD ")]
+    assert paper == "PLD 1.25 1.12–1.38 1.28 1.15–1.41 1.31 1.18–1.44 1.34 1.21–1.47 15/15".split()
+    assert device[1] == "1.35"
+
+
+def test_sources_stand_beside_the_papers_with_their_mat():
+    table = sources_table(sources_frame(), TABLE1)
+    paper = table[table["Block"] == "Paper settings"].set_index("Method")
+    assert paper.loc["SAM[T]", "Token Recycling"] == "60.0 % (4.00)"
+    printed = paper.loc["*as in the paper*"]
+    assert list(printed[["dynamic", "static", "Token Recycling"]]) == [
+        "*11.6 % (6.57)*",
+        "*2.5 % (3.39)*",
+        "*86.0 % (2.51)*",
+    ]
+    assert paper.loc["PLD", "static"] == ABSENT and paper.loc["PLD", "Steps"] == "1000"
+    assert "*as in the paper*" not in set(table.loc[table["Block"] != "Paper settings", "Method"])
+    assert list(paper.index[paper.index.get_loc("SAM[T]") :][:2]) == ["SAM[T]", "*as in the paper*"]
+    assert list(table.columns[-2:]) == ["Lookahead", "no draft"]
+
+
+def test_phases_are_in_the_order_of_a_request_and_one_block_needs_no_column():
+    table = phases_table(phases_frame(TABLE3), TABLE3)
+    assert list(table.columns) == ["Method", "prefill", "draft", "verify", "update", "other"]
+    assert list(table.loc[2]) == ["*as in the paper*", "*4.2 %*", "*0.6 %*", "*88.9 %*", "*6.3 %*", "*–*"]
+
+
+def test_an_unknown_source_is_shown_under_its_own_name():
+    frame = sources_frame().replace({"source": {"pld": "unheard_of"}})
+    assert "unheard_of" in sources_table(frame, TABLE1).columns
 
 
 def test_the_cost_of_a_forward_is_saved_with_caption_limits_and_every_cell():
