@@ -74,8 +74,8 @@ TABLES = {
     "table3": Table("table3", "table1", TASKS, blocks=("paper",)),
 }
 RUNS = {
-    "table1": Run("table1", ("spec_bench",), 0.6, ("table1", "table3")),
-    "table2": Run("table2", ("human_eval", "mbpp", "hagrid"), 0.4, ("table2",)),
+    "table1": Run("table1", ("spec_bench",), 0.66, ("table1", "table3")),
+    "table2": Run("table2", ("human_eval", "mbpp", "hagrid"), 0.34, ("table2",)),
 }
 
 

@@ -7,11 +7,11 @@ A *window* of W columns guesses what stands at the root, 1, 2, … W - 1 tokens 
 they are filled: each is the target's own continuation of the level below, found one step later (a Jacobi iteration).
 Level 0 is the root, which is known, and a chain from it, and each column grows out of its token of that chain. So the
 whole lookahead branch is a tree below the root, and the mask of trees is the mask that it needs. What the target says
-after a column's top level completes an n-gram, which goes into the pool; pooled n-grams that begin with the root's token
-are a step's guesses, in the same tree. Where a step emits several tokens, the columns stay where they are, as in the
-authors' program by default: they then stand for later places, which costs them some truth, but their n-grams remain what
-the target itself would write. (Dropping the columns that were passed, and beginning new ones at random, was measured to
-be no better.)
+after a column's top level completes an n-gram, which goes into the pool; pooled n-grams that begin with the root's
+token are a step's guesses, in the same tree. Where a step emits several tokens, the columns stay where they are, as in
+the authors' program by default: they then stand for later places, which costs them some truth, but their n-grams
+remain what the target itself would write. (Dropping the columns that were passed, and beginning new ones at random,
+was measured to be no better.)
 
 Whatever of the tree greedy decoding would have emitted is accepted, the window's tokens too, where the authors accept
 guesses only: the output is greedy's. The pool is not filled from the prompt, an option of theirs that Spec-Bench leaves
