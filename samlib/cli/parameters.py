@@ -43,7 +43,7 @@ def divide(minutes: float, notebooks: list[Notebook]) -> dict[str, float]:
     """Each notebook's part of the time budget: that of its run, by shares; notebooks of one run have it in common."""
     runs = {notebook.name: run_of(notebook) for notebook in notebooks}
     shares = {run: RUNS[run].share if run else 1.0 for run in runs.values()}
-    return {name: minutes * shares[run] / sum(shares.values()) for name, run in runs.items()}
+    return {name: round(minutes * shares[run] / sum(shares.values()), 2) for name, run in runs.items()}
 
 
 def run_of(notebook: Notebook) -> str | None:
