@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -227,19 +228,28 @@ def _paper_phases(table, method):
 
 def _paper_values(table, dataset, method):
     """{column: value} of the paper's numbers of one row."""
-    with open(paths.DATA / "paper_numbers.csv", encoding="utf-8", newline="") as file:
-        wanted = [table, dataset, method]
-        rows = [row for row in csv.DictReader(file) if [row["table"], row["dataset"], row["method"]] == wanted]
-    return {row["column"]: float(row["value"]) for row in rows}
+    return _all_paper_values(paths.DATA / "paper_numbers.csv").get((table, dataset, method), {})
+
+
+@functools.cache
+def _all_paper_values(path):
+    """{(table, dataset, method): {column: value}} of the whole file, which is read once: every cell asks for some."""
+    found = {}
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault((row["table"], row["dataset"], row["method"]), {})[row["column"]] = float(row["value"])
+    return found
 
 
 def _of_table(table, records, not_run):
     """The table's records, without those of lines not run; and these lines. Blocks are the table's own in both."""
     placed = {(table.block_of(*line), line[1]): why for line, why in (not_run or {}).items()}
     not_run = {line: why for line, why in placed.items() if line[0] is not None}
-    placed = [record | {"block": table.block_of(record["block"], record["method"])} for record in records]
-    lines = [(record["block"], record["method"]) for record in placed]
-    kept = [r for r, line in zip(placed, lines, strict=True) if line[0] is not None and line not in not_run]
+    kept = []
+    for record in records:
+        block = table.block_of(record["block"], record["method"])
+        if block is not None and (block, record["method"]) not in not_run:
+            kept.append(record | {"block": block})
     return kept, not_run
 
 

@@ -232,11 +232,12 @@ class Measurement:
     def _seconds_of_first_round(self):
         """{line: seconds}, from the records, so that a run interrupted in its first round can still be planned."""
         first = {(self._source(question), question.question_id) for question in self.rounds[0]}
-        seconds = {_key(line): 0.0 for line in self._lines()}
+        keys = {(line.block, line.name): _key(line) for line in self._lines()}
+        seconds = dict.fromkeys(keys.values(), 0.0)
         for record in self.store.load():
             if (record["dataset"], record["question_id"]) in first:
                 spent = sum(turn["timings"]["total"] - turn["prefill_saved"] for turn in record["turns"])
-                seconds[f"{record['method']} ({record['block']})"] += spent
+                seconds[keys[record["block"], record["method"]]] += spent
         return seconds
 
     def _measure_question(self, question, bar):

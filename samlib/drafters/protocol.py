@@ -35,7 +35,10 @@ class Drafter:
         return Draft.empty()
 
     def observe(self, emitted, verified=None):
-        """Learn the tokens emitted (int32 array) and what the verification forward said (None after the prefill)."""
+        """Learn the tokens emitted (int32 array) and what the verification forward said (None after the prefill).
+
+        Not every step was asked for a draft: where there is room for none, the root is verified alone.
+        """
 
     def reset(self):
         """Forget also what persists from request to request."""

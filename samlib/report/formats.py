@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-ABSENT = "–"
+from samlib.bench.automaton_table import ABSENT
 
 
 def number(value, digits=2):
