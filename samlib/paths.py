@@ -13,6 +13,7 @@ CORPUS = DATA / "corpus"
 MINI_BENCH = DATA / "mini_bench"
 MBPP_LIKE = DATA / "mbpp_like"
 HAGRID_LIKE = DATA / "hagrid_like"
+EAGLE_HEADS = DATA / "eagle"
 NOTEBOOKS = ROOT / "notebooks"
 FIGURES = ROOT / "figures"
 RUNS = ROOT / "runs"
@@ -26,6 +27,11 @@ def runs_dir(profile_name: str) -> Path:
 def figures_dir(profile_name: str) -> Path:
     """The folder of a profile's figures and tables (it may not exist yet)."""
     return FIGURES / profile_name
+
+
+def eagle_head_dir(model_name: str) -> Path:
+    """The folder of the EAGLE head that is shipped for a model (there may be none)."""
+    return EAGLE_HEADS / model_name
 
 
 def external_data() -> Path | None:

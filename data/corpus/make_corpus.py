@@ -4,13 +4,17 @@ The paper's authors let Vicuna-7B answer instruction, code and math prompts (tem
 prompt + answer. This script does the same with the default model. It works in shards of consecutive prompts; a shard
 is written in one piece when it is complete, so that the script can be stopped at any time and called again.
 
-    python data/corpus/make_corpus.py [--threads 1] [--batch 32] [--max-new-tokens 224]
+    python data/corpus/make_corpus.py [--greedy] [--threads 1] [--batch 32] [--max-new-tokens 224]
+
+With --greedy it writes the greedy answers to the same prompts, into `greedy/`: what the model says when it is decoded as
+in the benchmarks. They are text to train on, and no part of the static automaton's corpus.
 """
 
 import argparse
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -32,12 +36,12 @@ def read_prompts(kind):
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def shards(size):
+def shards(size, folder):
     """Yield (path, kind, prompts) for each block of `size` consecutive prompts."""
     for kind in KINDS:
         prompts = read_prompts(kind)
         for start in range(0, len(prompts), size):
-            path = HERE / "answers" / f"{kind}_{start:04d}.jsonl"
+            path = HERE / folder / f"{kind}_{start:04d}.jsonl"
             yield path, kind, prompts[start : start + size]
 
 
@@ -63,19 +67,21 @@ def sample(logits, generator):
 
 
 @torch.inference_mode()
-def answer(model, tokenizer, prompts, *, seed, max_new_tokens):
-    """Sample one answer to each prompt, as one left-padded batch that answered rows leave; returns texts."""
+def answer(model, tokenizer, prompts, *, choose, max_new_tokens):
+    """One answer to each prompt, as one left-padded batch that answered rows leave; returns texts.
+
+    choose: gives one id a row of logits (n, vocab).
+    """
     chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
     batch = tokenizer.apply_chat_template(
         chats, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
     )
-    generator = torch.Generator().manual_seed(seed)
     mask, ids = batch["attention_mask"], batch["input_ids"]
     positions = mask.cumsum(dim=1).sub(1).clamp(min=0)
     cache, rows, answers = DynamicCache(), torch.arange(len(prompts)), [[] for _ in prompts]
     for _ in range(max_new_tokens):
         out = model(ids, attention_mask=mask, position_ids=positions, cache=cache, logits_to_keep=1)
-        tokens = sample(out.logits[:, -1], generator)
+        tokens = choose(out.logits[:, -1])
         for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
             answers[row].append(token)
         going = (tokens != tokenizer.eos_token_id).nonzero()[:, 0]
@@ -111,6 +117,7 @@ def write_shard(path, kind, prompts, answers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--greedy", action="store_true", help="the greedy answers, into greedy/")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--max-new-tokens", type=int, default=224)
@@ -122,10 +129,13 @@ def main():
     AttentionInterface.register("grouped", grouped_attention)
     AttentionMaskInterface.register("grouped", eager_mask)
     model.set_attn_implementation("grouped")
-    todo = [shard for shard in shards(args.batch) if not is_complete(shard[0], shard[2])]
+    folder = "greedy" if args.greedy else "answers"
+    todo = [shard for shard in shards(args.batch, folder) if not is_complete(shard[0], shard[2])]
     for path, kind, prompts in tqdm(todo, unit="shard"):
         seed = int(hashlib.sha256(path.name.encode()).hexdigest()[:8], 16)
-        answers = answer(model, tokenizer, prompts, seed=seed, max_new_tokens=args.max_new_tokens)
+        generator = torch.Generator().manual_seed(seed)
+        choose = partial(torch.argmax, dim=-1) if args.greedy else partial(sample, generator=generator)
+        answers = answer(model, tokenizer, prompts, choose=choose, max_new_tokens=args.max_new_tokens)
         write_shard(path, kind, prompts, answers)
 
 

@@ -24,10 +24,11 @@ class Contender:
     Its drafter is made once and serves all questions, as in the paper's programs: what a drafter keeps by design
     (Token Recycling's adjacency matrix) stays warm from question to question; the variant COLD forgets it after each.
     context: entered around each answer of samlib's own methods, never around transformers' own. prefill: the
-    SharedPrefill that serves samlib's methods; None to make every prefill. Not safe for threads.
+    SharedPrefill that serves samlib's methods; None to make every prefill. assets: options of make_drafter that name
+    files of this machine, and so are no part of the line (see heads.py). Not safe for threads.
     """
 
-    def __init__(self, line, *, model, static=None, context=None, prefill=None):
+    def __init__(self, line, *, model, static=None, context=None, prefill=None, assets=None):
         self.line = line
         self._model, self._drafter, self._prefill = model, None, prefill
         self._context = context or contextlib.nullcontext()
@@ -36,7 +37,12 @@ class Contender:
             from samlib import make_drafter
 
             static = None if line.variant == WITHOUT_STATIC else static
-            self._drafter = make_drafter(line.method, model=model, static=static, **line.options)
+            self._drafter = make_drafter(line.method, model=model, static=static, **line.options, **assets or {})
+
+    @property
+    def needs_hidden(self):
+        """Does it draft from the target's hidden states, which captured forwards do not give?"""
+        return self._drafter is not None and self._drafter.needs_hidden
 
     def answer(self, prompt_ids, max_new_tokens):
         """Continue a prompt greedily; the time taken is in the answer's turn."""

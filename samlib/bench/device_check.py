@@ -27,6 +27,7 @@ from samlib.bench.answers import Contender
 from samlib.bench.data import load_questions, rounds
 from samlib.bench.device_check_table import device_check_markdown
 from samlib.bench.forward import binary_tree
+from samlib.bench.heads import head_options
 from samlib.bench.losslessness import compare
 from samlib.bench.machine import device_words
 from samlib.bench.manifest import write_manifest
@@ -43,7 +44,9 @@ MINUTES = 8.0
 RESERVE = 20.0  # seconds kept for leaving: writing, freeing memory
 COST_SHARE = 0.5  # of the time left, at most, for T(n): the speed-ups follow it
 PLAIN, CAPTURED = "plain", "captured"
+NO_HIDDEN = "with plain forwards only: they draft from hidden states, which captured forwards do not give"
 SOME_METHODS = (BASELINE, "token_recycling", "sam")  # single tokens, trees, chains
+HEAD_METHODS = ("eagle", "eagle2", "sam[e]", "sam[e2]")  # from hidden states, which captured forwards do not give
 VICUNA_7B = {
     "vocab_size": 32_000,
     "hidden_size": 4096,
@@ -207,18 +210,20 @@ def equality(check):
 
 def synchronisations(check):
     """How often decoding waits for the device, by way and method: waits in all, and forwards."""
-    from samlib import generate
     from samlib.decoding import CapturedForwards
 
     model, tokenizer = check.model(check.sizes.dtype)
-    ids, tokens = check.questions(tokenizer)[0], check.sizes.new_tokens
-    ways = {PLAIN: contextlib.nullcontext(), CAPTURED: CapturedForwards(model, max_length=len(ids) + tokens)}
-    rows = []
-    for way, context in ways.items():
-        for method in SOME_METHODS:
-            with context, counted_waits(check.sizes.device) as waits:
-                generation = generate(model, ids, method=method, max_new_tokens=tokens)
-            rows.append({"way": way, "method": method, "forwards": generation.num_target_forwards, **waits})
+    ids = check.questions(tokenizer)[0]
+    ways = {
+        PLAIN: contextlib.nullcontext(),
+        CAPTURED: CapturedForwards(model, max_length=len(ids) + check.sizes.new_tokens),
+    }
+    rows = [_waits(check, model, ids, way, method, context) for way, context in ways.items() for method in SOME_METHODS]
+    for method in HEAD_METHODS:  # with plain forwards only
+        try:
+            rows.append(_waits(check, model, ids, PLAIN, method, ways[PLAIN]))
+        except MissingAssetError as error:
+            check.note(f"synchronisations: {method} left out ({error})")
     return rows
 
 
@@ -316,6 +321,16 @@ def _sync_warnings(device):
         torch.cuda.set_sync_debug_mode("default")
 
 
+def _waits(check, model, ids, way, method, context):
+    """The row of one request: its forwards, and how often it waited for the device."""
+    from samlib import generate, make_drafter
+
+    drafter = make_drafter(method, model=model, **head_options(check.profile, model, method))
+    with context, counted_waits(check.sizes.device) as waits:
+        generation = generate(model, ids, drafter=drafter, max_new_tokens=check.sizes.new_tokens)
+    return {"way": way, "method": method, "forwards": generation.num_target_forwards, **waits}
+
+
 def _largest_difference(model, forwards, ids, width):
     """The largest difference of any logit, captured from plain, over a tree of `width` inputs behind `ids`."""
     from samlib.decoding import target_for
@@ -362,18 +377,25 @@ def _config(sizes):
 
 
 def _contenders(check, model, static, forwards):
-    """The oracle, then every method plain and captured, the baseline first; what lacks its assets is noted."""
-    contenders = [Contender(Line("reference", ORACLE, {}), model=model)]
+    """The oracle, then every method plain and captured, the baseline first; what cannot be run is noted."""
     from samlib import METHODS
 
+    contenders, plain_only = [Contender(Line("reference", ORACLE, {}), model=model)], []
     for method in sorted(METHODS, key=lambda name: name != BASELINE):
-        for way in (PLAIN, CAPTURED):
-            options, context = PAPER_SETTINGS.get(method, {}), forwards if way == CAPTURED else None
-            try:
-                contenders.append(Contender(Line(way, method, options), model=model, static=static, context=context))
-            except MissingAssetError as error:
-                check.note(f"speed: {method} left out ({error})")
-                break
+        options = PAPER_SETTINGS.get(method, {}) | head_options(check.profile, model, method)
+        try:
+            plain = Contender(Line(PLAIN, method, options), model=model, static=static)
+        except MissingAssetError as error:
+            check.note(f"speed: {method} left out ({error})")
+            continue
+        contenders.append(plain)
+        if plain.needs_hidden:
+            plain_only.append(method)
+        else:
+            line = Line(CAPTURED, method, options)
+            contenders.append(Contender(line, model=model, static=static, context=forwards))
+    if plain_only:
+        check.note(f"speed: {', '.join(plain_only)} {NO_HIDDEN}")
     return contenders
 
 

@@ -12,7 +12,7 @@ from samlib import paths
 from samlib.bench.losslessness import HALF, TOKENS_PER_NEAR_TIE, LosslessnessError
 from samlib.bench.tables import BASELINE, TABLES
 
-OVERALL = "overall"
+OVERALL, ALL = "overall", "all"
 REPETITION_LIMIT = 0.2
 MIN_QUESTIONS = 5  # for an interval
 MIN_QUESTIONS_OVERALL = 12
@@ -36,6 +36,8 @@ COLUMNS = (
     "draft_share verify_share prefill_share update_share speedup_no_repeat n_no_repeat "
     "paper_mat paper_tokens_per_s paper_speedup"
 ).split()
+
+AUXILIARY_COLUMNS = "task method source n steps mat mat_low mat_high ratio ratio_low ratio_high".split()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,30 @@ def phase_rows(table, records, not_run=None):
     return pd.DataFrame(rows, columns=["block", "method", "phase", "share", "paper_share"])
 
 
+def auxiliary_rows(records, method="sam[e2]", auxiliary="eagle2", block="paper"):
+    """What SAM makes of an auxiliary drafter's accepted tokens: a DataFrame of AUXILIARY_COLUMNS, by task (data set).
+
+    source "all": the auxiliary's own line, then all steps of the method around it; others: the method's steps whose
+    draft was from there. n: questions with such a step; steps: such steps; mat: emitted tokens a step, pooled. ratio:
+    mat over that of the auxiliary's own line on the same n questions. Intervals are bootstraps over questions, nan
+    below 5. Only questions count that both lines have answered. No rows where one of the lines is missing.
+    """
+    lines = [(block, auxiliary), (block, method)]
+    series = _common_series([record for record in records if _line(record) in lines])
+    if not all(series.get(line) for line in lines):
+        return pd.DataFrame(columns=AUXILIARY_COLUMNS)
+    alone, own = (series[line] for line in lines)
+    counts = {(auxiliary, ALL): _counts(alone), (method, ALL): _counts(own)}
+    counts |= {(method, source): _counts(own, source) for source in _pooled_sources(own)}
+    rows = []
+    for task in dict.fromkeys(sample.task for sample in alone):
+        of_task = {sample.question for sample in alone if sample.task == task}
+        base = {question: found for question, found in counts[auxiliary, ALL].items() if question in of_task}
+        rows += [(task, *line, *_beside(of_line, base)) for line, of_line in counts.items()]
+    frame = pd.DataFrame(rows, columns=AUXILIARY_COLUMNS)
+    return frame[frame["n"] > 0].reset_index(drop=True)
+
+
 def failed_questions(records):
     """The failures, as "question 17 (sam[t], paper): message", in the order of the records."""
     failures = [record for record in records if record["error"]]
@@ -168,15 +194,21 @@ def speedup(method, baseline):
 
 
 def speedup_interval(method, baseline):
-    """The 95 % percentile interval of `speedup` by a bootstrap over questions, both sides resampled together.
+    """The 95 % percentile interval of `speedup`; see `interval_of`."""
+    return interval_of(_quotient, method, baseline)
 
-    The seed is fixed: the same records give the same interval.
+
+def interval_of(statistic, *series):
+    """The 95 % percentile interval of a statistic of several series by a bootstrap over questions.
+
+    series: one value a question each, resampled together. statistic(*series, axis): along the axis, vectorised. The
+    seed is fixed: the same records give the same interval.
     """
     from scipy.stats import bootstrap
 
     result = bootstrap(
-        (np.asarray(method), np.asarray(baseline)),
-        lambda m, b, axis: np.mean(m, axis=axis) / np.mean(b, axis=axis),
+        tuple(np.asarray(values, dtype=float) for values in series),
+        statistic,
         paired=True,
         vectorized=True,
         method="percentile",
@@ -184,6 +216,14 @@ def speedup_interval(method, baseline):
         rng=np.random.default_rng(BOOTSTRAP_SEED),
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def _quotient(above, below, axis):
+    return np.mean(above, axis=axis) / np.mean(below, axis=axis)
+
+
+def _quotient_of_quotients(above, below, other_above, other_below, axis):
+    return _quotient(above, below, axis) / _quotient(other_above, other_below, axis)
 
 
 def mean_accepted_tokens(samples):
@@ -243,14 +283,16 @@ def _all_paper_values(path):
 
 def _of_table(table, records, not_run):
     """The table's records, without those of lines not run; and these lines. Blocks are the table's own in both."""
-    placed = {(table.block_of(*line), line[1]): why for line, why in (not_run or {}).items()}
-    not_run = {line: why for line, why in placed.items() if line[0] is not None}
-    kept = []
-    for record in records:
-        block = table.block_of(record["block"], record["method"])
-        if block is not None and (block, record["method"]) not in not_run:
-            kept.append(record | {"block": block})
-    return kept, not_run
+    not_run = not_run or {}
+    blocks = table.blocks_of({*not_run, *map(_line, records)})
+    shown = {line: block for line, block in blocks.items() if line not in not_run}
+    kept = [record | {"block": shown[_line(record)]} for record in records if _line(record) in shown]
+    return kept, {(blocks[line], line[1]): why for line, why in not_run.items() if line in blocks}
+
+
+def _line(record):
+    """The (block, name) of a record's line."""
+    return record["block"], record["method"]
 
 
 def _not_run_row(table, block, method, task):
@@ -264,6 +306,29 @@ def _common_series(records):
     answered = [{sample.question for sample in group} for group in series.values() if group]
     common = set.intersection(*answered) if answered else set()
     return {name: [s for s in group if s.question in common] for name, group in series.items()}
+
+
+def _counts(samples, source=None):
+    """{question: (emitted tokens, steps)}, of one source's steps where one is given; questions without one left out."""
+    if source is None:
+        found = {sample.question: (sample.emitted, sample.steps) for sample in samples}
+    else:
+        found = {sample.question: _pooled_sources([sample]).get(source, (0, 0))[::-1] for sample in samples}
+    return {question: counts for question, counts in found.items() if counts[1]}
+
+
+def _beside(counts, base):
+    """n, steps, MAT with its interval, and its ratio to `base` with its interval, on the questions that both hold."""
+    common = [question for question in base if question in counts]
+    if not common:
+        return [0, 0, *[math.nan] * 6]
+    emitted, steps = zip(*(counts[question] for question in common), strict=True)
+    series = (emitted, steps, *zip(*(base[question] for question in common), strict=True))
+    values = [len(common), sum(steps)]
+    for statistic, given in ((_quotient, series[:2]), (_quotient_of_quotients, series)):
+        bounds = interval_of(statistic, *given) if len(common) >= MIN_QUESTIONS else (math.nan, math.nan)
+        values += [float(statistic(*given, axis=None)), *bounds]
+    return values
 
 
 def _pooled_sources(samples):

@@ -8,15 +8,23 @@ from samlib.errors import SetupError
 
 FOLDER = Path(__file__).resolve().parent / "profiles"
 
+_ADAPTIVE = {"draft_size": 40, "l_bias": 5, "l_threshold": 5}
+_EAGLE = {"tree_size": 25, "vocabulary": None}
+_EAGLE2 = {"tree_size": 59, "depth": 6, "top_k": 10, "vocabulary": None}
+
 #: The settings behind a method's name in the paper (suffix_decoding's: its own authors'); every size counts speculated
-#: tokens, never the root.
+#: tokens, never the root. vocabulary: the ids that are drafted, None for all.
 PAPER_SETTINGS = {
     "pld": {"draft_size": 10, "max_ngram": 3},
     "rest": {"draft_size": 64, "max_ngram": 16, "min_ngram": 2, "continuation": 10},
     "lookahead": {"window": 7, "ngram": 5, "guesses": 7},
     "token_recycling": {"tree_size": 60, "k": 8},
+    "eagle": _EAGLE,
+    "eagle2": _EAGLE2,
     "sam": {"draft_size": 40, "l_bias": 0, "l_threshold": 1},
-    "sam[t]": {"draft_size": 40, "l_bias": 5, "l_threshold": 5, "tree_size": 60, "k": 8},
+    "sam[t]": _ADAPTIVE | {"tree_size": 60, "k": 8},
+    "sam[e]": _ADAPTIVE | _EAGLE,
+    "sam[e2]": _ADAPTIVE | _EAGLE2,
     "suffix_decoding": {"draft_size": 64, "max_spec_factor": 1.0, "min_token_prob": 0.1, "max_match_length": 64},
 }
 
@@ -30,7 +38,8 @@ class Profile:
     own runs use CpuKernels. `threads` 0 means all cores, unless fewer are clearly faster (see threads.py),
     `static_documents` None the whole corpus. `automaton_tokens`: the size of the corpus for the automata at scale.
     `cost_contexts`: the tokens in the KV cache at which a forward's cost is measured; the first is the main one, which
-    sets draft sizes. `paper` and `device_sized` list the methods of the tables' two blocks.
+    sets draft sizes. `paper` and `device_sized` list the methods of the tables' two blocks, `ablated` those that
+    Table 3 takes apart, `references` transformers' own methods beside the oracle.
     """
 
     name: str
@@ -50,6 +59,8 @@ class Profile:
     static_documents: int | None
     paper: tuple[str, ...]
     device_sized: tuple[str, ...]
+    ablated: tuple[str, ...]
+    references: tuple[str, ...]
     cost_widths: tuple[int, ...]
     cost_contexts: tuple[int, ...]
     cost_repeats: int

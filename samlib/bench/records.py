@@ -61,6 +61,10 @@ class RecordStore:
         """True if a record of that key is on file."""
         return key in self._records
 
+    def get(self, key):
+        """The record of that key; KeyError where there is none."""
+        return self._records[key]
+
     def load(self):
         """The records, the latest of each key, in the order in which the keys first appeared."""
         return list(self._records.values())

@@ -17,6 +17,8 @@ from samlib.bench.answers import Contender
 from samlib.bench.budget import Plan, PlanFile
 from samlib.bench.cost import cached_cost
 from samlib.bench.data import DATASETS, data_source, load_questions, question_files, rounds
+from samlib.bench.head_cost import cached_head_cost
+from samlib.bench.heads import head_identity, head_options, missing_head
 from samlib.bench.kernels import cpu_kernels
 from samlib.bench.losslessness import compare
 from samlib.bench.machine import device_words
@@ -31,8 +33,10 @@ from samlib.bench.sizing import device_options
 from samlib.bench.static import corpus_files, load_static
 from samlib.bench.tables import BASELINE, ORACLE, RUNS, TABLES, run_datasets, run_lines, title_of
 from samlib.bench.threads import settle_threads
+from samlib.drafters.registry import needs_head
 
 RECORD_VERSION = 3  # 3: samlib's lines share the prefill of a prompt
+ESSENTIAL = (ORACLE, BASELINE, "sam", "sam[t]")  # the methods whose lines are measured in any case
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +55,10 @@ def measure_table(table, profile="cpu", *, minutes=None, progress=True):
     """Measure all that a table (a name of TABLES) is made of; return the RunResult, in `runs/<profile>/records/`.
 
     minutes: the budget (default: the run's share of the profile's). After the first round it decides how many rounds
-    follow, at least the profile's `min_rounds`, and which lines there is no time for. A second call resumes; with
-    nothing left to do it returns at once, without loading the model. Records of other settings (another data set, say)
-    are set aside under their own name, and found again.
+    follow, at least the profile's `min_rounds`, and which lines there is no time for; lines that need an EAGLE head
+    where there is none for the model are not run either. A second call resumes; with nothing left to do it returns at
+    once, without loading the model. Records of other settings (another data set, say) are set aside under their own
+    name, and found again.
 
     A question on which a line raises is recorded as failed and the run goes on: call `samlib.bench.metrics.check_run`
     on the records once the table has been shown. KeyError: no such table.
@@ -72,6 +77,7 @@ def run_settings(run, profile):
     kept = ("dtype", "attention", "cpu_kernels", "device", "threads", "max_new_tokens", "seed", "static_documents")
     parameters = profile.parameters()
     datasets = run_datasets(run, profile)
+    with_heads = any(map(needs_head, (*profile.paper, *profile.device_sized)))
     return {
         "version": RECORD_VERSION,
         "model": model_identity(profile),
@@ -79,6 +85,7 @@ def run_settings(run, profile):
         "corpora": {name: [sha256_of(path) for path in corpus_files(name)] for name in datasets},
         "lines": [list(line) for line in run_lines(run.name, profile, {})],
         "device_sized": parameters["device_sized"],
+        **({"head": head_identity(profile)} if with_heads else {}),
         **{name: parameters[name] for name in kept},
     }
 
@@ -90,6 +97,7 @@ class Measurement:
         self.run, self.profile, self.progress = run, profile, progress
         self.folder = paths.runs_dir(profile.name)
         self.key = settings_key(run_settings(run, profile))
+        self.no_head = missing_head(profile)
         self.sources = {name: data_source(profile, name) for name in run_datasets(run, profile)}
         questions = [question for name in self.sources for question in load_questions(profile, name)]
         self.rounds = rounds(questions, profile.seed)
@@ -123,9 +131,10 @@ class Measurement:
 
     def result(self):
         """The RunResult."""
-        reasons = self.plan.not_run()
-        left_out = [line for line in self._lines() if _key(line) in reasons]
-        return RunResult(self.store.path, {(line.block, line.name): reasons[_key(line)] for line in left_out})
+        lines = self._all_lines()
+        reasons = self.plan.not_run() | {_key(line): self.no_head for line in lines if self._lacks_head(line)}
+        not_run = [line for line in lines if _key(line) in reasons]
+        return RunResult(self.store.path, {(line.block, line.name): reasons[_key(line)] for line in not_run})
 
     # ---- what to do ----
 
@@ -150,15 +159,26 @@ class Measurement:
         self.plans.save(self.key, self.plan)
         if announce:
             said = [f"not run: {line}, {why}" for line, why in self.plan.not_run().items()]
-            for text in filter(None, [self.plan.overrun(), *said]):
-                tqdm.write(text, file=sys.stderr)
+            self._say(self.plan.overrun(), *said)
+
+    def _say(self, *texts):
+        """Write what there is to say, a line each, without tearing the progress bar."""
+        for text in filter(None, texts):
+            tqdm.write(text, file=sys.stderr)
 
     def _questions(self, count):
         return [question for group in self.rounds[:count] for question in group]
 
-    def _lines(self):
+    def _all_lines(self):
         """Every line of the run, the oracle and the baseline first."""
         return run_lines(self.run.name, self.profile, self.plan.device_options)
+
+    def _lacks_head(self, line):
+        return self.no_head is not None and needs_head(line.method)
+
+    def _lines(self):
+        """Every line that can be run."""
+        return [line for line in self._all_lines() if not self._lacks_head(line)]
 
     def _kept_lines(self):
         return [line for line in self._lines() if _key(line) not in self.plan.left_out]
@@ -178,25 +198,41 @@ class Measurement:
         self.model, self.tokenizer = load_model(self.profile)
         settle_threads(self.model, self.profile)
         if self.plan is None:
-            cost = cached_cost(self.profile, self.model, progress=self.progress)
-            options = {method: PAPER_SETTINGS[method] for method in self.profile.device_sized}
-            self.plan = Plan(device_options=device_options(options, cost))
+            self.plan = Plan(device_options=self._device_options())
             self.plans.save(self.key, self.plan)
-        self.prefill = SharedPrefill(self.model)
+        if headless := dict.fromkeys(line.method for line in self._all_lines() if self._lacks_head(line)):
+            self._say(f"not run: {', '.join(headless)}; {self.no_head}")
+        self.prefill = SharedPrefill(self.model, hidden=any(needs_head(line.method) for line in self._lines()))
         self.contenders = {name: self._contenders(name) for name in self.sources}
         self.manifest = manifest_name()
         self._write_manifest()
+
+    def _device_options(self):
+        """{method: options} of the block sized to this device; measures what the sizes follow from."""
+        options = {method: PAPER_SETTINGS[method] for method in self.profile.device_sized}
+        measured = {"profile": self.profile, "model": self.model, "progress": self.progress}
+        with_heads = any(map(needs_head, options)) and not self.no_head
+        return device_options(options, cached_cost(**measured), cached_head_cost(**measured) if with_heads else None)
 
     def _contenders(self, dataset):
         """One for each line, with the data set's own static automaton."""
         static = load_static(self.profile, dataset=dataset, tokenizer=self.tokenizer, progress=self.progress)
         shared = {"model": self.model, "static": static, "prefill": self.prefill}
-        return [Contender(line, context=cpu_kernels(self.profile, self.model), **shared) for line in self._lines()]
+        return [
+            Contender(
+                line,
+                context=cpu_kernels(self.profile, self.model),
+                assets=head_options(self.profile, self.model, line.method),
+                **shared,
+            )
+            for line in self._lines()
+        ]
 
     def _write_manifest(self, wall_seconds=None):
         facts = {"run": self.run.name, "tables": self.run.tables, "settings_key": self.key}
         facts |= {"device_options": self.plan.device_options, "rounds": self.plan.rounds, "minutes": self.plan.minutes}
         facts |= {"left_out": self.plan.left_out, "device": device_words(self.profile)}
+        facts |= {"head": head_identity(self.profile)}
         path = self.folder / self.manifest
         write_manifest(path, self.profile, datasets=list(self.sources), wall_seconds=wall_seconds, **facts)
 
@@ -315,5 +351,5 @@ def _key(line):
 
 
 def _is_essential(line):
-    """The oracle, the baseline, and what the tables are about: SAM's own lines."""
-    return line.method in (ORACLE, BASELINE) or (line.method.startswith("sam") and line.block != "ablation")
+    """The oracle, the baseline, and what the tables are about: SAM and SAM[T]. A head's drafts may take too long."""
+    return line.method in ESSENTIAL and line.block != "ablation"

@@ -17,7 +17,12 @@ HF_OPTIONS = {ORACLE: {}, "hf_prompt_lookup": {"prompt_lookup_num_tokens": 10}}
 
 COLD = "cold"
 WITHOUT_STATIC, WITHOUT_DYNAMIC, WITHOUT_AUXILIARY = "without static", "without dynamic", "without auxiliary"
-ABLATED = {"sam[t]": (WITHOUT_STATIC, WITHOUT_DYNAMIC, WITHOUT_AUXILIARY), "sam": (WITHOUT_STATIC, WITHOUT_DYNAMIC)}
+#: What Table 3 leaves out of a method. SAM[E2] without its auxiliary drafter is SAM[T] without its own.
+ABLATED = {
+    "sam[t]": (WITHOUT_STATIC, WITHOUT_DYNAMIC, WITHOUT_AUXILIARY),
+    "sam[e2]": (WITHOUT_STATIC, WITHOUT_DYNAMIC),
+    "sam": (WITHOUT_STATIC, WITHOUT_DYNAMIC),
+}
 
 NEVER = 100_000  # tokens: no match is that long
 
@@ -59,11 +64,20 @@ class Table:
     tasks: tuple[str, ...]
     blocks: tuple[str, ...] = ("paper", "device")
 
-    def block_of(self, block, name):
-        """The table's block that a line of the run stands in; None for a line of another table."""
+    def blocks_of(self, lines):
+        """{line: the table's block that it stands in} of a run's lines, (block, name) pairs; other tables' left out.
+
+        Table 3 holds the methods that were taken apart in that run, whole and in parts.
+        """
+        lines = list(lines)
+        whole = {BASELINE, *(name.partition(" ")[0] for block, name in lines if block == "ablation")}
+        placed = {line: self._block_of(*line, whole) for line in lines}
+        return {line: block for line, block in placed.items() if block is not None}
+
+    def _block_of(self, block, name, whole):
         if self.name != "table3":
             return None if block == "ablation" else block
-        if block == "ablation" or (block == "paper" and name in (BASELINE, *ABLATED)):
+        if block == "ablation" or (block == "paper" and name in whole):
             return "paper"
         return "reference" if name == ORACLE else None
 
@@ -74,8 +88,8 @@ TABLES = {
     "table3": Table("table3", "table1", TASKS, blocks=("paper",)),
 }
 RUNS = {
-    "table1": Run("table1", ("spec_bench",), 0.66, ("table1", "table3")),
-    "table2": Run("table2", ("human_eval", "mbpp", "hagrid"), 0.34, ("table2",)),
+    "table1": Run("table1", ("spec_bench",), 0.57, ("table1", "table3")),
+    "table2": Run("table2", ("human_eval", "mbpp", "hagrid"), 0.43, ("table2",)),
 }
 
 
@@ -99,9 +113,9 @@ def run_lines(run, profile, device_options):
     sized = [Line("device", method, options) for method, options in device_options.items()]
     lines = [Line("reference", ORACLE, {}), Line("paper", BASELINE, {}), *paper, *sized]
     if run == "table1":
-        lines += [Line("reference", method, options) for method, options in HF_OPTIONS.items() if method != ORACLE]
+        lines += [Line("reference", method, HF_OPTIONS[method]) for method in profile.references]
         lines += [Line("paper", line.method, line.options, COLD) for line in paper if line.method == "token_recycling"]
-        lines += [line for method in profile.paper for line in ablations(method)]
+        lines += [line for method in profile.paper if method in profile.ablated for line in ablations(method)]
     return lines
 
 

@@ -28,6 +28,12 @@ FIGURES = {
     "03": _table_files("table2"),
     "04": _table_files("table3"),
     "07": ("cost.csv", "cost.md", "cost.pdf", "cost.png"),
+    "08": ("eagle_live.csv", "eagle_live.pdf", "eagle_live.png"),
+}
+
+# What it must write besides, where a trained EAGLE head is shipped for the profile's model.
+SHIPPED_FIGURES = {
+    "08": ("eagle_training.csv", "eagle_training.md", "eagle_training.pdf", "eagle_training.png"),
 }
 
 # What each notebook keeps in runs/<profile>/records/; without it the notebook is due again. The cost curve lies beside
@@ -60,15 +66,19 @@ class Notebook:
         return self.path.stem
 
 
-def notebooks(folder: Path, only: tuple[str, ...] = ()) -> list[Notebook]:
-    """The numbered notebooks in `folder`, in order; those in `only` where it is not empty."""
-    found = [_notebook(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
+def notebooks(folder: Path, only: tuple[str, ...] = (), *, shipped_head: bool = False) -> list[Notebook]:
+    """The numbered notebooks in `folder`, in order; those in `only` where it is not empty.
+
+    shipped_head: a trained EAGLE head is shipped for the model that they will run.
+    """
+    found = [_notebook(path, shipped_head) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
     return [notebook for notebook in found if not only or notebook.number in only]
 
 
-def _notebook(path: Path) -> Notebook:
+def _notebook(path: Path, shipped_head: bool) -> Notebook:
     number = path.name[:2]
-    return Notebook(path, FIGURES.get(number, ()), RECORDS.get(number, ()))
+    figures = FIGURES.get(number, ()) + (SHIPPED_FIGURES.get(number, ()) if shipped_head else ())
+    return Notebook(path, figures, RECORDS.get(number, ()))
 
 
 def describe(notebook: Notebook) -> str:

@@ -13,7 +13,7 @@ from samlib.cli.arguments import Options, UsageError, parse
 from samlib.cli.execute import Job, NotebookFailed, execute, progress_stream, shown
 from samlib.errors import SetupError
 
-OTHER_MINUTES = 5  # what the notebooks without a time budget take together, about
+OTHER_MINUTES = 4  # what the notebooks without a time budget take together, about
 
 
 def main(argv: list[str]) -> int:
@@ -62,7 +62,8 @@ def set_environment(options: Options) -> None:
 
 def plan_jobs(options: Options, profile: Profile) -> list[Job]:
     """The selected notebooks with their checked parameters; SetupError where there are none."""
-    notebooks = plan.notebooks(paths.NOTEBOOKS, options.only)
+    shipped_head = paths.eagle_head_dir(profile.model).is_dir()
+    notebooks = plan.notebooks(paths.NOTEBOOKS, options.only, shipped_head=shipped_head)
     if not notebooks:
         raise SetupError(f"no notebooks in {paths.NOTEBOOKS}: restore them from git")
     values = parameters.assign(notebooks, options, profile)

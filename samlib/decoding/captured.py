@@ -134,8 +134,13 @@ class CapturedTarget(TargetModel):
                 f"them with max_length={num_tokens} or more, or ask for fewer tokens"
             )
 
-    def prefill(self, ids, top_k=0):
+    def check_hidden(self):
+        """Raise ValueError: these forwards give no hidden states."""
+        _refuse_hidden(True)
+
+    def prefill(self, ids, top_k=0, hidden=False):
         """As TargetModel's; the request is then the one that these CapturedForwards serve."""
+        _refuse_hidden(hidden)
         self.check_room(len(ids))
         self._captured.owner = self
         verification = super().prefill(ids, top_k)
@@ -143,8 +148,9 @@ class CapturedTarget(TargetModel):
         return verification
 
     @torch.inference_mode()
-    def verify(self, root, draft, top_k=0):
+    def verify(self, root, draft, top_k=0, hidden=False):
         """As TargetModel's. Raises RuntimeError if another request has begun meanwhile."""
+        _refuse_hidden(hidden)
         if self._captured.owner is not self:
             raise RuntimeError(
                 "another request has begun within these CapturedForwards: finish one before the next, "
@@ -270,6 +276,11 @@ class StaticForward:
         mask.masked_fill_(self._columns < start, 0)
         block = torch.zeros_like(sees, dtype=mask.dtype).masked_fill_(sees == 0, self._hidden)
         return mask.index_copy_(1, self._cache.slots, block)
+
+
+def _refuse_hidden(hidden):
+    if hidden:
+        raise ValueError("CapturedForwards give no hidden states, which this method drafts from: decode without them")
 
 
 def _size(width):

@@ -13,6 +13,7 @@ import ctypes
 import statistics
 import time
 import warnings
+import weakref
 
 import torch
 
@@ -31,6 +32,8 @@ TOLERANCE = 1e-4  # difference of the two ways, in terms of a layer's largest ou
 class CpuKernels:
     """A context in which a float32 model on the CPU runs on samlib's kernels; left, all is as it was.
 
+    So does, meanwhile, what a drafter of that model runs besides (EAGLE's head), from its first request on.
+
     Made once per model, in a second or two; no weight is copied. Entered as often as wanted, but not while it is open;
     the model must be used by one thread at a time meanwhile. With gradients, in training mode and for several rows at
     once the layers run plain. Results differ from plain ones by rounding only (logits within about 1e-4). Where the
@@ -38,15 +41,13 @@ class CpuKernels:
     """
 
     def __init__(self, model):
-        self._layers = []
+        self._model, self._layers = weakref.ref(model), []
+        self._guests, self._is_open = weakref.WeakSet(), False
         if not kernels.AVAILABLE:
             warnings.warn("samlib was compiled without its CPU kernels: running plain layers", stacklevel=2)
             return
         use_torch_threads()
-        with torch.inference_mode():
-            layers = _decoder_layers(model)
-            inside = {id(module) for layer in layers for module in layer.module.modules()}
-            self._layers = layers + _linears(module for module in model.modules() if id(module) not in inside)
+        self._layers = _fast_layers(model)
         if not self._layers and any(map(is_plain_linear, model.modules())):
             warnings.warn("the CPU kernels gain nothing for this model here: running plain layers", stacklevel=2)
 
@@ -55,15 +56,51 @@ class CpuKernels:
         """Number of linear layers that have a compiled path, those inside decoder layers included."""
         return sum(layer.num_linears for layer in self._layers)
 
+    def serve(self, module):
+        """Take over the layers of one more module, now and whenever the context is open; once is enough."""
+        if module in self._guests or not kernels.AVAILABLE:
+            return
+        self._guests.add(module)
+        layers = _fast_layers(module)
+        self._layers += layers
+        if self._is_open:
+            _take_over(layers)
+
     def __enter__(self):
-        for layer in self._layers:
-            layer.refresh()
-            layer.module.forward = layer.forward
+        _take_over(self._layers)
+        self._is_open = True
+        _OPEN[self._model()] = self
         return self
 
     def __exit__(self, *exception):
         for layer in self._layers:
             del layer.module.forward  # the class's own shows again
+        self._is_open = False
+        _OPEN.pop(self._model(), None)
+
+
+_OPEN = weakref.WeakKeyDictionary()  # {model: the CpuKernels that are open for it}
+
+
+def serve_drafter(model, drafter):
+    """Let what a drafter runs itself run on the CpuKernels that are open for its model, if any are."""
+    if model in _OPEN:
+        for module in drafter.modules:
+            _OPEN[model].serve(module)
+
+
+def _take_over(layers):
+    for layer in layers:
+        layer.refresh()
+        layer.module.forward = layer.forward
+
+
+@torch.inference_mode()
+def _fast_layers(model):
+    """Those that pay, of whole decoder layers and then of linear layers outside of these."""
+    layers = _decoder_layers(model)
+    inside = {id(module) for layer in layers for module in layer.module.modules()}
+    return layers + _linears(module for module in model.modules() if id(module) not in inside)
 
 
 def use_torch_threads():

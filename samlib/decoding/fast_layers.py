@@ -52,12 +52,12 @@ class FastDecoderLayer:
         layer, attention, mlp = self.module, self.module.self_attn, self.module.mlp
         projections = (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
         head_norms = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
-        norms = (layer.input_layernorm, layer.post_attention_layernorm, *head_norms)
+        norms = (*(getattr(layer, name, None) for name in _NORMS), *head_norms)
         self._kernel = kernels.DecoderLayer(
             *self._rooms,
             linears=[_addresses(module) for module in (*projections, mlp.gate_proj, mlp.up_proj, mlp.down_proj)],
             norms=[0 if norm is None else norm.weight.data_ptr() for norm in norms],
-            epsilon=layer.input_layernorm.variance_epsilon,
+            epsilon=layer.post_attention_layernorm.variance_epsilon,
             scale=attention.scaling,
             head_size=attention.head_dim,
         )
@@ -118,7 +118,7 @@ def is_plain_linear(module):
 
 
 def is_llama_layer(module):
-    """True if the module has the parts of a decoder layer of Llama's kind and no others.
+    """True if the module has the parts of a decoder layer of Llama's kind and no others; EAGLE's lacks the first norm.
 
     That it also computes the same is for the caller to try.
     """
@@ -126,9 +126,9 @@ def is_llama_layer(module):
     if attention is None or mlp is None:
         return False
     head_norms = {"q_norm", "k_norm"} & _parts(attention)
-    norms = [module.get_submodule(name) for name in _NORMS] if _parts(module) == {"self_attn", "mlp", *_NORMS} else []
+    norms = [module.get_submodule(name) for name in _NORMS if name in _parts(module)]
     return (
-        len(norms) > 0
+        "post_attention_layernorm" in _parts(module) <= {"self_attn", "mlp", *_NORMS}
         and len(head_norms) != 1
         and _parts(attention) - head_norms == {"q_proj", "k_proj", "v_proj", "o_proj"}
         and _parts(mlp) == {"gate_proj", "up_proj", "down_proj"}

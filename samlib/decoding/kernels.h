@@ -423,8 +423,12 @@ static void NAME(project_part)(const layer_call *call, int thread, int threads)
 {
     const decoder_layer *layer = &call->layer;
     long tokens = call->tokens, hidden = layer->query.inputs, size = layer->head_size;
-    float *normed = call->private_room + thread * call->private_size;
-    NAME(rms_norm)(tokens, call->hidden, hidden, layer->input_norm, layer->epsilon, hidden, normed, hidden);
+    const float *normed = call->hidden;
+    if (layer->input_norm) {
+        float *room = call->private_room + thread * call->private_size;
+        NAME(rms_norm)(tokens, call->hidden, hidden, layer->input_norm, layer->epsilon, hidden, room, hidden);
+        normed = room;
+    }
     PRODUCT(query, normed, NULL, call->queries);
     PRODUCT(key, normed, NULL, call->raw_keys);
     PRODUCT(value, normed, NULL, call->raw_values);

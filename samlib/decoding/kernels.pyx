@@ -172,7 +172,7 @@ cdef class DecoderLayer:
         """linears: for query, key, value, output, gate, up and down what Linear takes, in its order.
 
         norms: addresses of the weights of the norm before attention, of that after it, and of queries' and keys' norms
-        (0 where there is none). scale: of the scores. Head sizes are multiples of 8 up to LARGEST_HEAD.
+        (0 where there is none, which is possible for all but the second). scale: of the scores. Head sizes are multiples of 8 up to LARGEST_HEAD.
         """
         cdef decoder_layer* layer = &self._call.layer
         if head_size % 8 != 0 or head_size > MAX_HEAD:

@@ -9,6 +9,7 @@ import numpy as np
 
 from samlib.automaton import Draft
 from samlib.decoding.clock import clock_for
+from samlib.decoding.cpu_kernels import serve_drafter
 from samlib.decoding.request import MODEL_EOS, check_request
 from samlib.decoding.result import Generation, Step
 from samlib.decoding.stopping import Stopping
@@ -42,6 +43,8 @@ def stream(
         wrong = ", ".join(["static"] * (static is not None) + list(drafter_options))
         raise TypeError(f"{wrong}: options belong to make_drafter where a drafter is given")
     target = target_for(model)
+    if drafter.needs_hidden:
+        target.check_hidden()
     request = check_request(
         model,
         input_ids,
@@ -52,6 +55,7 @@ def stream(
         tokenizer=tokenizer,
     )
     target.check_room(len(request.prompt) + request.limit)
+    serve_drafter(model, drafter)
     return Stream(target, drafter, request)
 
 
@@ -104,9 +108,11 @@ def decode(target, drafter, request, generation):
         # 1. prefill: the prompt's forward emits the first token
         drafter.begin(request.prompt)
         clock.lap("draft")
-        root = target.prefill(request.prompt).choices[0]
+        prefill = target.prefill(request.prompt, hidden=drafter.needs_hidden)
+        root = prefill.choices[0]
         clock.lap("prefill")
-        drafter.observe(np.array(stopping.take([root]), dtype=np.int32))
+        states = prefill.hidden if drafter.needs_hidden else None
+        drafter.observe(np.array(stopping.take([root]), dtype=np.int32), prefilled(request.prompt, states))
         generation.num_target_forwards = 1
         generation.finish_reason = stopping.finish_reason
         clock.lap("update")
@@ -117,17 +123,18 @@ def decode(target, drafter, request, generation):
             clock.lap("draft")
 
             # 3. verify: one forward over the root and the draft
-            verification = target.verify(root, draft, drafter.top_k)
+            verification = target.verify(root, draft, drafter.top_k, drafter.needs_hidden)
             clock.lap("verify")
 
             # 4. accept the path that the target would have taken, and its own next token
             path = accepted_path(draft, verification.choices)
             last = path[-1] + 1 if path else 0
             emitted = stopping.take([*draft.tokens[path].tolist(), verification.choices[last]])
-            target.keep([0, *(node + 1 for node in path)])
+            kept = [0, *(node + 1 for node in path)]
+            target.keep(kept)
 
             # 5. update: the drafter learns what was emitted
-            drafter.observe(np.array(emitted, dtype=np.int32), verified(root, draft, verification))
+            drafter.observe(np.array(emitted, dtype=np.int32), verified(root, draft, verification, kept))
             root = emitted[-1]
             step = Step(emitted, len(draft), min(len(path), len(emitted)), draft.source, draft.match_length)
             generation.steps.append(step)
@@ -159,6 +166,12 @@ def accepted_path(draft, choices):
     return path
 
 
-def verified(root, draft, verification):
-    """What the drafter may learn from: the verified tokens and, if it asked, the top of their logits."""
-    return Verified(np.concatenate([np.array([root], dtype=np.int32), draft.tokens]), verification.top)
+def prefilled(prompt, hidden):
+    """What the drafter may learn from the prefill: the prompt's hidden states, if it asked for them, else None."""
+    return None if hidden is None else Verified(prompt, None, hidden, np.arange(len(prompt)))
+
+
+def verified(root, draft, verification, kept):
+    """What the drafter may learn from: the verified tokens and, if it asked, the top of their logits, hidden states."""
+    tokens = np.concatenate([np.array([root], dtype=np.int32), draft.tokens])
+    return Verified(tokens, verification.top, verification.hidden, np.array(kept))

@@ -7,6 +7,7 @@ import weakref
 import torch
 
 from samlib.decoding.cache import KVCache
+from samlib.decoding.hidden import check_hidden, watched
 from samlib.decoding.inputs import Inputs
 from samlib.decoding.support import check_supported
 from samlib.decoding.verification import read
@@ -69,22 +70,31 @@ class TargetModel:
     def check_room(self, num_tokens):
         """Raise ValueError unless a request of `num_tokens`, prompt and new ones, fits; here all do."""
 
+    def check_hidden(self):
+        """Raise ValueError for a model that cannot give its final hidden states."""
+        check_hidden(self.model)
+
     @torch.inference_mode()
-    def prefill(self, ids, top_k=0):
-        """Begin a request: run the prompt (int32 array of shape (n,)); return the Verification of its last token."""
+    def prefill(self, ids, top_k=0, hidden=False):
+        """Begin a request: run the prompt (int32 array of shape (n,)); return the Verification of its last token.
+
+        hidden: with the final hidden states of all its tokens? ValueError for a model that cannot give them.
+        """
         self._cache.reset()
         ids = torch.as_tensor(ids, dtype=torch.long, device=self.device)[None]
-        return read(self._forward(ids, positions=None, mask=None, logits_to_keep=1), top_k)
+        logits, states = self._forward(ids, positions=None, mask=None, logits_to_keep=1, hidden=hidden)
+        return read(logits, top_k, states)
 
     @torch.inference_mode()
-    def verify(self, root, draft, top_k=0):
+    def verify(self, root, draft, top_k=0, hidden=False):
         """Run the last emitted token and a Draft below it; return the Verification of all 1 + len(draft).
 
-        top_k: how many of the largest logits to name. The KV cache then holds all inputs: call `keep` before the next
-        forward.
+        top_k: how many of the largest logits to name. hidden: with the final hidden states? The KV cache then holds all
+        inputs: call `keep` before the next forward.
         """
         ids, positions, mask = self._inputs.place(root, draft, self.num_cached)
-        return read(self._forward(ids, positions, mask, logits_to_keep=0), top_k)
+        logits, states = self._forward(ids, positions, mask, logits_to_keep=0, hidden=hidden)
+        return read(logits, top_k, states)
 
     @torch.inference_mode()
     def keep(self, path):
@@ -100,11 +110,14 @@ class TargetModel:
             self._cache.truncate(start + len(path))
         self._verified = len(path)
 
-    def _forward(self, ids, positions, mask, logits_to_keep):
+    def _forward(self, ids, positions, mask, logits_to_keep, hidden):
+        """(logits, final hidden states or None) of the inputs."""
         inputs = {"input_ids": ids, "position_ids": positions, self._cache_argument: self._cache}
         if self._keeps_logits:
             inputs["logits_to_keep"] = logits_to_keep
-        output = self.model(attention_mask=mask, use_cache=True, **inputs)
+        with watched(self.model, hidden) as seen:
+            output = self.model(attention_mask=mask, use_cache=True, **inputs)
         self.num_forwards += 1
         self._verified = ids.shape[1]
-        return output.logits[0, -1:] if logits_to_keep else output.logits[0]
+        logits = output.logits[0, -1:] if logits_to_keep else output.logits[0]
+        return logits, seen[0] if hidden else None

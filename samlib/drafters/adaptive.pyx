@@ -82,6 +82,7 @@ class AdaptiveDrafter(Drafter):
     def __init__(self, static=None, auxiliary=None, *, draft_size=40, l_bias=5, l_threshold=5, scaled=False):
         self.auxiliary = Drafter() if auxiliary is None else auxiliary
         self.top_k = self.auxiliary.top_k
+        self.needs_hidden, self.modules = self.auxiliary.needs_hidden, self.auxiliary.modules
         self.draft_size = draft_size
         self.scaled = scaled
         self._retrieval = _Retrieval(static, l_bias, l_threshold)

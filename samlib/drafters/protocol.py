@@ -12,20 +12,28 @@ class Verified:
     """What a verification forward says about its input, for drafters that learn from it.
 
     tokens: int32 array of shape (m,), the root and the draft's tokens. top: int32 array of shape (m, k), the ids of the
-    k largest logits at each of them, best first; None unless the drafter asked for them.
+    k largest logits at each of them, best first; None unless the drafter asked for them. hidden: tensor of shape
+    (m, hidden size) on the model's device, the target's final hidden states (after its final norm) at each of them;
+    None unless the drafter asked for them. path: the indices of the root and of the accepted tokens below it.
     """
 
     tokens: np.ndarray
     top: np.ndarray | None
+    hidden: object = None
+    path: np.ndarray | None = None
 
 
 class Drafter:
     """Base class: the null drafter, which proposes nothing. One request at a time; not thread-safe.
 
     top_k: how many of the largest logits at each verified token `observe` is to be shown; 0 for none.
+    needs_hidden: is `observe` to be given hidden states, those of the prompt included?
+    modules: the torch modules that drafting runs besides the target, for CpuKernels; drafters may share them.
     """
 
     top_k = 0
+    needs_hidden = False
+    modules = ()
 
     def begin(self, prompt):
         """Begin a request: forget the one before, take the prompt (int32 array of shape (n,))."""
@@ -35,9 +43,11 @@ class Drafter:
         return Draft.empty()
 
     def observe(self, emitted, verified=None):
-        """Learn the tokens emitted (int32 array) and what the verification forward said (None after the prefill).
+        """Learn the tokens emitted (int32 array) and what the verification forward said.
 
         Not every step was asked for a draft: where there is room for none, the root is verified alone.
+        verified: None after the prefill, unless the drafter needs hidden states: then the prompt as `tokens`, with the
+        hidden state of each and a path over all.
         """
 
     def reset(self):

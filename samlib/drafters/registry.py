@@ -35,6 +35,19 @@ def _token_recycling(static, model, tree_size=60, k=8):
     return TokenRecycling(_size("tree_size", tree_size), _size("k", k))
 
 
+def _eagle(static, model, head=None, tree_size=25, vocabulary=None):
+    from samlib.drafters.eagle import Eagle  # loads torch
+
+    return Eagle(model, head, _size("tree_size", tree_size), vocabulary)
+
+
+def _eagle2(static, model, head=None, tree_size=59, depth=6, top_k=10, vocabulary=None):
+    from samlib.drafters.eagle import Eagle2  # loads torch
+
+    size, depth, top_k = _size("tree_size", tree_size), _size("depth", depth), _size("top_k", top_k)
+    return Eagle2(model, head, size, depth, top_k, vocabulary)
+
+
 def _sam(static, model, draft_size=40, l_bias=0, l_threshold=1):
     size = _size("draft_size", draft_size)
     l_bias, l_threshold = _integer("l_bias", l_bias), _integer("l_threshold", l_threshold)
@@ -42,7 +55,30 @@ def _sam(static, model, draft_size=40, l_bias=0, l_threshold=1):
 
 
 def _sam_token_recycling(static, model, draft_size=40, l_bias=5, l_threshold=5, tree_size=60, k=8):
-    auxiliary = _token_recycling(static, model, tree_size, k)
+    return _adaptive(static, _token_recycling(static, model, tree_size, k), draft_size, l_bias, l_threshold)
+
+
+def _sam_eagle(static, model, draft_size=40, l_bias=5, l_threshold=5, head=None, tree_size=25, vocabulary=None):
+    return _adaptive(static, _eagle(static, model, head, tree_size, vocabulary), draft_size, l_bias, l_threshold)
+
+
+def _sam_eagle2(
+    static,
+    model,
+    draft_size=40,
+    l_bias=5,
+    l_threshold=5,
+    head=None,
+    tree_size=59,
+    depth=6,
+    top_k=10,
+    vocabulary=None,
+):
+    auxiliary = _eagle2(static, model, head, tree_size, depth, top_k, vocabulary)
+    return _adaptive(static, auxiliary, draft_size, l_bias, l_threshold)
+
+
+def _adaptive(static, auxiliary, draft_size, l_bias, l_threshold):
     size = _size("draft_size", draft_size)
     l_bias, l_threshold = _integer("l_bias", l_bias), _integer("l_threshold", l_threshold)
     return AdaptiveDrafter(static, auxiliary, draft_size=size, l_bias=l_bias, l_threshold=l_threshold)
@@ -60,11 +96,20 @@ _FACTORIES = {
     "rest": _rest,
     "lookahead": _lookahead,
     "token_recycling": _token_recycling,
+    "eagle": _eagle,
+    "eagle2": _eagle2,
     "sam": _sam,
     "sam[t]": _sam_token_recycling,
+    "sam[e]": _sam_eagle,
+    "sam[e2]": _sam_eagle2,
     "suffix_decoding": _suffix_decoding,
 }
 METHODS = tuple(_FACTORIES)
+
+
+def needs_head(name):
+    """True of a method that drafts with an EAGLE head: it has the option `head`. False for what is no method."""
+    return name in _FACTORIES and "head" in inspect.signature(_FACTORIES[name]).parameters
 
 
 def make_drafter(name, *, model=None, static=None, **options):
@@ -76,9 +121,13 @@ def make_drafter(name, *, model=None, static=None, **options):
     Options, all sizes in speculated tokens (the root is never counted):
     pld: draft_size=10, max_ngram=3. rest: draft_size=64, max_ngram=16, min_ngram=2, continuation=10 (levels of the
     tree). lookahead: window=7, ngram=5, guesses=7 (a draft has at most (window + guesses) * (ngram - 1) tokens).
-    token_recycling: tree_size=60, k=8. sam: draft_size=40, l_bias=0, l_threshold=1. sam[t]: draft_size=40, l_bias=5,
-    l_threshold=5, tree_size=60, k=8. suffix_decoding: draft_size=64, max_spec_factor=1.0 (tokens drafted at most for
-    each token of the match), min_token_prob=0.1 (of a node's path), max_match_length=64.
+    token_recycling: tree_size=60, k=8. eagle: head=None (the folder of an EAGLE head in the official format; None for
+    the one that is shipped for the model), tree_size=25, vocabulary=None (the ids that are drafted, or how many of the
+    most frequent ones, as the head's vocabulary.json ranks them; None for all). eagle2: head=None, tree_size=59,
+    depth=6 (levels of the tree), top_k=10, vocabulary=None. sam: draft_size=40, l_bias=0, l_threshold=1. sam[t],
+    sam[e], sam[e2]: draft_size=40, l_bias=5, l_threshold=5, and the options of token_recycling, eagle or eagle2.
+    suffix_decoding: draft_size=64, max_spec_factor=1.0 (tokens drafted at most for each token of the match),
+    min_token_prob=0.1 (of a node's path), max_match_length=64.
 
     Raises ValueError for an unknown method or a value out of range, TypeError for an unknown option or a value of the
     wrong type, MissingAssetError where the method needs what is not there.

@@ -5,9 +5,11 @@ from samlib.report.captions import (
     caption,
     complexity_caption,
     cost_caption,
+    live_training_caption,
     phases_caption,
     sources_caption,
     table_caption,
+    training_caption,
 )
 from samlib.report.draw import draw_automaton
 from samlib.report.figures import plot_automaton_scale, plot_complexity, plot_cost
@@ -20,6 +22,9 @@ from samlib.report.styles import METHOD_STYLES, method_style
 from samlib.report.table_figures import plot_phases, plot_sources, plot_table
 from samlib.report.table_sentences import table_findings
 from samlib.report.tables import save_cost, save_table, summary_table, table_markdown
+from samlib.report.training_figures import plot_live_training, plot_training
+from samlib.report.training_sentences import aim_sentence, live_sentence, training_findings
+from samlib.report.training_tables import save_training, training_frame, training_table, trial_table, vocabulary_table
 from samlib.report.words import WordAutomaton
 
 __all__ = [
@@ -31,6 +36,7 @@ __all__ = [
     "SavedFigure",
     "TableLayout",
     "WordAutomaton",
+    "aim_sentence",
     "automaton_scale_caption",
     "automaton_scale_findings",
     "bullets",
@@ -40,24 +46,35 @@ __all__ = [
     "cost_caption",
     "cost_findings",
     "draw_automaton",
+    "live_sentence",
+    "live_training_caption",
     "method_style",
     "phases_caption",
     "phases_table",
     "plot_automaton_scale",
     "plot_complexity",
     "plot_cost",
+    "plot_live_training",
     "plot_phases",
     "plot_sources",
     "plot_table",
+    "plot_training",
     "save_cost",
     "save_csv",
     "save_figure",
     "save_table",
+    "save_training",
     "sources_caption",
     "sources_table",
     "summary_table",
     "table_caption",
     "table_findings",
     "table_markdown",
+    "training_caption",
+    "training_findings",
+    "training_frame",
+    "training_table",
+    "trial_table",
+    "vocabulary_table",
     "write_report",
 ]

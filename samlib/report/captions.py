@@ -16,8 +16,7 @@ def caption(text, profile, records, *, n):
     """
     profile = load_profile(profile)
     facts = [
-        f"Profile {profile.name}",
-        f"{profile.model} in {profile.dtype}, {profile.attention} attention",
+        _of_model(profile),
         listed(dict.fromkeys(record["dataset"] for record in records)),
         listed(_devices(profile, records)),
         f"n = {n}",
@@ -75,10 +74,48 @@ def cost_caption(rows, profile):
         "plain layers, where both were measured. No forward can be faster than reading all weights once (dashed) nor "
         "than the operations of its tokens at the peak rate (dotted)."
     )
-    profile, row = load_profile(profile), rows.iloc[0]
-    model = f"{profile.model} in {profile.dtype}, {profile.attention} attention"
+    row = rows.iloc[0]
     n = f"n = {row['repeats']} interleaved forwards a point"
-    return f"{text} Profile {profile.name}; {model}; {row['device']}; {n}."
+    return f"{text} {_of_model(load_profile(profile))}; {row['device']}; {n}."
+
+
+def live_training_caption(steps, facts, profile):
+    """The caption of the figure of a live training, from what `samlib.bench.eagle_live.live_training` returns."""
+    text = (
+        "Losses of a fresh EAGLE head in its first steps, trained while this notebook ran: smooth L1 between predicted "
+        "and true hidden states, and cross-entropy between the distributions that the LM head makes of the two. This "
+        "is not the training of the shipped head."
+    )
+    profile = load_profile(profile)
+    n = f"n = {facts['chats']} chats, {len(steps)} points"
+    return f"{text} {_of_model(profile)}; {device_words(profile)}; {n}."
+
+
+def training_caption(shipped, profile):
+    """The caption of the figure and the tables of a shipped training, from the ShippedTraining."""
+    text = (
+        "Training of the shipped EAGLE head. Left: its losses, smooth L1 between hidden states and cross-entropy "
+        "between distributions, means of the steps since the point before. Right: accepted tokens a step beside the "
+        "bonus token, of chains of four on held-out prompts; the areas are the shares of steps that accept a first, "
+        "second, third and fourth token, and their sum is the mean; bars: its bootstrap 95 % interval over prompts; "
+        "dashed: the aim."
+    )
+    tried = shipped.trials["steps"].iloc[-1]
+    n = f"n = {shipped.manifest['steps']:,} steps of training, and {tried:,.0f} of decoding in the last trial"
+    return f"{text} {_of_model(load_profile(profile))}; trained on {_trainer(shipped.manifest)}; {n}."
+
+
+def _of_model(profile):
+    """ "Profile cpu; MODEL in float32, sdpa attention"."""
+    return f"Profile {profile.name}; {profile.model} in {profile.dtype}, {profile.attention} attention"
+
+
+def _trainer(manifest):
+    """The machine of a manifest as one phrase; its GPU where the profile that trained used one."""
+    facts = manifest.get("machine", {})
+    if manifest.get("profile", {}).get("device", "cpu") != "cpu":
+        return facts.get("gpu") or "a GPU"
+    return f"{facts.get('cpu', 'an unknown CPU')}, {facts.get('threads', '?')} threads"
 
 
 def _questions(frame, layout):

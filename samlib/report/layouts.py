@@ -81,13 +81,17 @@ TABLE1 = TableLayout(
         "lookahead",
         "token_recycling",
         "token_recycling cold",
+        "eagle",
+        "eagle2",
         "sam",
         "sam[t]",
+        "sam[e]",
+        "sam[e2]",
         "suffix_decoding",
     ),
     references=("hf_generate", "hf_prompt_lookup"),
     columns=TASK_LABELS,
-    optional=("token_recycling cold",),
+    optional=("token_recycling cold", "hf_prompt_lookup"),  # not measured with every profile
 )
 
 TABLE2 = TableLayout(
@@ -97,19 +101,34 @@ TABLE2 = TableLayout(
     about="Speed-up over autoregressive decoding by data set, at the paper's draft sizes and at sizes for this "
     f"device; {_BARS}; {_PAPER}, {STARRED}.",
     blocks=BLOCK_LABELS,
-    methods=("autoregressive", "pld", "rest", "lookahead", "token_recycling", "sam", "sam[t]", "suffix_decoding"),
+    methods=(
+        "autoregressive",
+        "pld",
+        "rest",
+        "lookahead",
+        "token_recycling",
+        "eagle",
+        "eagle2",
+        "sam",
+        "sam[t]",
+        "sam[e]",
+        "sam[e2]",
+        "suffix_decoding",
+    ),
     references=("hf_generate",),
     columns={"human_eval": "HumanEval", "mbpp": "MBPP", "hagrid": "HAGRID", OVERALL: TASK_LABELS[OVERALL]},
     unit="data set",
     ranked=("human_eval", "mbpp", "hagrid", OVERALL),
 )
 
+_SAM_E2 = ("sam[e2]", "sam[e2] without static", "sam[e2] without dynamic")  # not taken apart with every profile
+
 TABLE3 = TableLayout(
     name="table3",
     notebook="04",
     title="Table 3: SAM without one of its modules",
-    about="Speed-up over autoregressive decoding and mean accepted tokens (MAT) of SAM[T] and SAM, whole and without "
-    f"one module each, all tasks together, at the paper's draft sizes; {_BARS}; {_PAPER}.",
+    about="Speed-up over autoregressive decoding and mean accepted tokens (MAT) of SAM and its variants, whole and "
+    f"without one module each, all tasks together, at the paper's draft sizes; {_BARS}; {_PAPER}.",
     blocks={"paper": BLOCK_LABELS["paper"]},
     methods=(
         "autoregressive",
@@ -117,13 +136,15 @@ TABLE3 = TableLayout(
         "sam[t] without static",
         "sam[t] without dynamic",
         "sam[t] without auxiliary",
+        *_SAM_E2,
         "sam",
         "sam without static",
         "sam without dynamic",
     ),
     references=("hf_generate",),
     columns=TASK_LABELS,
-    ablated=("sam[t]", "sam"),
+    optional=_SAM_E2,
+    ablated=("sam[t]", "sam[e2]", "sam"),
 )
 
 LAYOUTS = (TABLE1, TABLE2, TABLE3)

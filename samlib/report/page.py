@@ -15,10 +15,12 @@ from samlib.report.sentences import complexity_findings, cost_findings
 from samlib.report.shares import PHASES_TITLE, SOURCES_TITLE, phases_table, sources_table
 from samlib.report.table_sentences import table_findings
 from samlib.report.tables import all_cells, complete_table, speedup_grid
+from samlib.report.training_sentences import training_findings
 
 CSS_FILE = Path(__file__).with_name("page.css")
 TABLE_FIGURES = tuple(f"{layout.name}{part}" for layout in LAYOUTS for part in ("", "_sources", "_phases"))
-FIGURE_ORDER = (*TABLE_FIGURES, "cost", "complexity", "automaton")  # any other figure of the run follows
+# Any other figure of the run follows these.
+FIGURE_ORDER = (*TABLE_FIGURES, "cost", "eagle_training", "complexity", "automaton")
 
 
 def write_report(profile):
@@ -59,6 +61,8 @@ def _findings(name):
         lists.append("<h3>Cost of a lookup</h3>" + _html_list(complexity_findings(complexity)))
     if (cost := _read_csv(name, "cost")) is not None:
         lists.append("<h3>Cost of a verification forward</h3>" + _html_list(cost_findings(cost)))
+    if (training := _read_csv(name, "eagle_training")) is not None:
+        lists.append("<h3>The EAGLE head</h3>" + _html_list(training_findings(training)))
     return "<h2>Findings</h2>" + "".join(lists) if lists else _missing("Findings", "Nothing was measured yet.")
 
 

@@ -11,6 +11,8 @@ COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a 
 # Okabe and Ito's palette: distinct for colour-blind readers. Markers and line styles keep methods apart in grey.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
+# More than that palette has: of Tol's, and a brown, those that stay apart from it and from each other.
+SAND, BROWN, INDIGO, MAROON = "#DDCC77", "#8B4513", "#332288", "#661100"
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,12 @@ METHOD_STYLES = {
     "rest": MethodStyle("REST", SKY, "<", "-."),
     "lookahead": MethodStyle("Lookahead", PURPLE, ">", ":"),
     "token_recycling": MethodStyle("Token Recycling", GREEN, "^", "-."),
-    "eagle": MethodStyle("EAGLE", PURPLE, "v", "--"),
-    "eagle2": MethodStyle("EAGLE-2", PURPLE, "P", "-"),
+    "eagle": MethodStyle("EAGLE", SAND, "v", "--"),
+    "eagle2": MethodStyle("EAGLE-2", BROWN, "P", "-"),
     "sam": MethodStyle("SAM", BLUE, "o", "-"),
     "sam[t]": MethodStyle("SAM[T]", VERMILLION, "D", "-"),
-    "sam[e]": MethodStyle("SAM[E]", SKY, "h", "--"),
-    "sam[e2]": MethodStyle("SAM[E2]", SKY, "p", "-"),
+    "sam[e]": MethodStyle("SAM[E]", INDIGO, "h", "--"),
+    "sam[e2]": MethodStyle("SAM[E2]", MAROON, "p", "-"),
     "suffix_decoding": MethodStyle("SuffixDecoding", BLACK, "X", "-."),
     "sam_auto": MethodStyle("SAM auto (ours)", BLACK, "*", "-"),
     "hf_generate": MethodStyle("Hugging Face generate", GREY, "_", ":"),
@@ -62,6 +64,8 @@ SOURCE_LOOKS = {
     "pld": (METHOD_STYLES["pld"].label, ORANGE, "...."),
     "token_recycling": (METHOD_STYLES["token_recycling"].label, GREEN, "\\\\\\\\"),
     "lookahead": (METHOD_STYLES["lookahead"].label, PURPLE, "xxxx"),
+    "eagle": (METHOD_STYLES["eagle"].label, SAND, "++++"),
+    "eagle2": (METHOD_STYLES["eagle2"].label, BROWN, "||||"),
     "none": ("no draft", "#DDDDDD", ""),
 }
 PHASE_LOOKS = {

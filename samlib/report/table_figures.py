@@ -108,7 +108,7 @@ def _not_run_note(rows):
 def _plot_ablation(cells, layout):
     """One row a variant, grouped by method: speed-up with its interval, and MAT; the paper's value a little lower."""
     overall = cells[cells["task"] == OVERALL].set_index("method")
-    places = _ablation_places(layout)
+    places = _ablation_places(layout, overall.index)
     fig = Figure(figsize=(PAGE_WIDTH, 0.9 + 0.27 * len(places)))
     speed, mat = fig.subplots(1, 2, sharey=True, width_ratios=(1.5, 1))
     for method, y in places.items():
@@ -122,13 +122,15 @@ def _plot_ablation(cells, layout):
     speed.set_yticks(list(places.values()), [method_style(method).label for method in places])
     speed.set(ylim=(max(places.values()) + 0.6, -0.6), xlabel=f"{SPEEDUP_LABEL}, n = {overall['n'].max()}")
     mat.set(xlabel="Mean accepted tokens (MAT)")
-    fig.legend(handles=[*_ablation_handles(layout), _paper_handle()], loc="outside upper center", ncols=LEGEND_COLUMNS)
+    handles = [_handle(METHOD_STYLES[method]) for method in layout.ablated if method in places]
+    fig.legend(handles=[*handles, _paper_handle()], loc="outside upper center", ncols=LEGEND_COLUMNS)
     return fig
 
 
-def _ablation_places(layout):
-    """{row: y}, downwards, with a gap between one method's rows and the next one's."""
-    groups = [(method, *layout.without(method)) for method in layout.ablated]
+def _ablation_places(layout, present):
+    """{row: y} of the rows present, downwards, with a gap between one method's rows and the next one's."""
+    rows = [[row for row in (method, *layout.without(method)) if row in present] for method in layout.ablated]
+    groups = [group for group in rows if group]
     return {row: at + 0.5 * i for i, g in enumerate(groups) for at, row in enumerate(g, sum(map(len, groups[:i])))}
 
 
@@ -142,10 +144,6 @@ def _plot_variant(ax, y, row, measure, method):
         ax.hlines(y, row["speedup_low"], row["speedup_high"], color=look.color)
     ax.plot(row[measure], y, **_dot(look))
     ax.plot(row[f"paper_{measure}"], y + 0.28, look.marker, color=look.color, **PAPER_DOT)
-
-
-def _ablation_handles(layout):
-    return [_handle(METHOD_STYLES[method]) for method in layout.ablated]
 
 
 def _plot_shares(shares, layout, part, looks, label):

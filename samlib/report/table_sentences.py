@@ -143,9 +143,9 @@ def _not_run_sentences(cells, layout):
     waiting = cells[is_not_run(cells)]
     words = {block: _with_columns(rows, layout) for block, rows in waiting.groupby("block", sort=False)}
     if len(words) == len(layout.blocks) and len(set(words.values())) == 1:
-        return [f"Not run within the time budget: {next(iter(words.values()))}."]
+        return [f"Not run: {next(iter(words.values()))}."]
     named = "; ".join(f"{methods} ({layout.blocks[block]})" for block, methods in words.items())
-    return [f"Not run within the time budget: {named}."] if words else []
+    return [f"Not run: {named}."] if words else []
 
 
 def _identical_sentence(measured, layout):

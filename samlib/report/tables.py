@@ -1,6 +1,6 @@
 """The tables from their frames: every row, column and block of a layout has its cell, beside the paper's.
 
-"–" is a cell that was not measured, or too few questions; "not run" a line that the time budget did not allow.
+"–" is a cell that was not measured, or too few questions; "not run" a line that there was no time for, or no head.
 """
 
 import pandas as pd
@@ -74,7 +74,7 @@ def table_markdown(frame, layout, caption="", *, sources=None, phases=None):
         parts += [f"## {SOURCES_TITLE}", markdown_table(sources_table(sources, layout))]
     if phases is not None:
         parts += [f"## {PHASES_TITLE}", markdown_table(phases_table(phases, layout))]
-    parts += _section("Not run within the time budget", frame.attrs.get("not_run"))
+    parts += _section("Not run", frame.attrs.get("not_run"))
     parts += _section("Answers that differ from greedy decoding", frame.attrs.get("differences"))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -118,7 +118,7 @@ def all_cells(rows, layout):
 
 
 def is_not_run(rows):
-    """Which rows are of lines that the time budget did not allow, as a boolean Series."""
+    """Which rows are of lines that were not run, as a boolean Series."""
     return rows["identical"] == NOT_RUN
 
 
@@ -205,7 +205,8 @@ def _how_to_read(layout):
         f"promised; *beyond rounding* is a gap above {ROUNDING_FACTOR} times the rounding error measured at that "
         "place, which fails the run, as a larger gap does in float32. *In italics: as printed in the paper "
         f"(Vicuna-7B-v1.3, one A6000){starred}.* "
-        f"{ABSENT}: not measured, or too few questions. {NOT_RUN}: the time budget did not allow it."
+        f"{ABSENT}: not measured, or too few questions. {NOT_RUN}: there was no time for it, or it needs an EAGLE "
+        "head and there is none for the model."
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from samlib.bench import load_model
 from samlib.bench.answers import Contender, forward_clock, hf_answer
+from samlib.bench.heads import head_options
 from samlib.bench.prompts import prompt_ids
 from samlib.bench.tables import Line
 
@@ -23,11 +24,12 @@ def model_and_prompt():
 @pytest.mark.parametrize(
     ("method", "options"),
     [("hf_generate", {}), ("hf_prompt_lookup", {"prompt_lookup_num_tokens": 10}), ("autoregressive", {}),
-     ("pld", {"draft_size": 4}), ("token_recycling", {}), ("sam", {}), ("sam[t]", {})],
+     ("pld", {"draft_size": 4}), ("token_recycling", {}), ("eagle2", {"depth": 2}), ("sam", {}), ("sam[t]", {})],
 )  # fmt: skip
 def test_every_method_gives_the_greedy_ids_and_counts_that_agree(model_and_prompt, method, options):
     model, ids = model_and_prompt
-    answer = Contender(Line("paper", method, options), model=model).answer(ids, NEW_TOKENS)
+    assets = head_options("smoke", model, method)
+    answer = Contender(Line("paper", method, options), model=model, assets=assets).answer(ids, NEW_TOKENS)
     turn = answer.turn
     assert answer.ids == hf_answer(model, ids, NEW_TOKENS).ids
     assert set(turn) == TURN_FIELDS

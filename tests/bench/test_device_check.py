@@ -11,7 +11,16 @@ import torch
 import samlib
 from samlib import paths
 from samlib.bench import device_check
-from samlib.bench.device_check import PARTS, SMALL, Check, counted_waits, main
+from samlib.bench.device_check import (
+    HEAD_METHODS,
+    NO_HIDDEN,
+    PARTS,
+    SMALL,
+    SOME_METHODS,
+    Check,
+    counted_waits,
+    main,
+)
 from samlib.bench.device_check_table import device_check_markdown
 
 
@@ -26,7 +35,9 @@ def finished(tmp_path_factory):
 
 def test_a_small_run_is_well_and_leaves_two_whole_files(finished):
     status, content, page, folder = finished
-    assert status == 0 and content["failures"] == {} and content["notes"] == []
+    assert status == 0 and content["failures"] == {}
+    assert content["notes"] == [f"speed: eagle, eagle2, sam[e], sam[e2] {NO_HIDDEN}"]
+    assert content["notes"][0] in page
     assert sorted(file.name for file in folder.iterdir()) == ["device_check.json", "device_check.md"]
     assert device_check_markdown(content) == page
     assert "Has not run" not in page and "Nothing was measured" not in page
@@ -44,10 +55,30 @@ def test_it_says_what_it_ran_on(finished):
 def test_every_method_is_measured_plain_and_captured(finished):
     rows = finished[1]["results"]["speed"]["rows"]
     ways = {(row["method"], row["way"]) for row in rows}
-    assert ways == {("hf_generate", "reference")} | {(m, w) for m in samlib.METHODS for w in ("plain", "captured")}
+    plain, captured = ({(method, way) for method in samlib.METHODS} for way in ("plain", "captured"))
+    assert ways == {("hf_generate", "reference")} | plain | {row for row in captured if row[0] not in HEAD_METHODS}
     assert {row["n"] for row in rows} == {6}
     assert [row["speedup"] for row in rows if (row["method"], row["way"]) == ("autoregressive", "plain")] == [1.0]
     assert all(row["comparisons"][0]["dtype"] == "bfloat16" for row in rows)
+
+
+def test_waits_are_counted_for_every_way_of_drafting(finished):
+    """Hidden states are there with plain forwards only."""
+    rows = [(row["way"], row["method"]) for row in finished[1]["results"]["synchronisations"]]
+    assert {method for way, method in rows if way == "plain"} == {*SOME_METHODS, *HEAD_METHODS}
+    assert {method for way, method in rows if way == "captured"} == set(SOME_METHODS)
+    assert len(rows) == len(set(rows)) and all(f"| {way} | {method} |" in finished[2] for way, method in rows)
+
+
+def test_methods_without_their_head_are_left_out_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(device_check, "head_options", lambda profile, model, method: {})
+    monkeypatch.setattr(device_check, "PARTS", {name: PARTS[name] for name in ("synchronisations", "speed")})
+    check = Check(SMALL, tmp_path)
+    assert check.run() and not check.failures
+    assert [note.split(" left out")[0] for note in check.notes] == [
+        f"{part}: {method}" for part in ("synchronisations", "speed") for method in HEAD_METHODS
+    ]
+    assert all("needs an EAGLE head" in note for note in check.notes)
 
 
 def test_the_cost_is_measured_at_each_context_plain_and_captured(finished):
@@ -112,8 +143,8 @@ def short_of_time(monkeypatch, tmp_path, part, seconds):
 def test_when_time_runs_short_fewer_questions_are_measured(tmp_path, monkeypatch):
     check = short_of_time(monkeypatch, tmp_path, "speed", [100.0, 100.0, 100.0])
     assert check.results["speed"]["questions"] == 2
-    assert check.notes == ["speed: 2 of 6 questions measured, the time did not suffice for more"]
-    assert check.notes[0] in (tmp_path / "device_check.md").read_text()
+    assert check.notes[1:] == ["speed: 2 of 6 questions measured, the time did not suffice for more"]
+    assert check.notes[1] in (tmp_path / "device_check.md").read_text()
 
 
 def test_when_time_runs_short_later_cells_of_the_cost_are_left_out(tmp_path, monkeypatch):

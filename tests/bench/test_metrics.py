@@ -7,7 +7,9 @@ import pytest
 from samlib.bench.data import TASKS
 from samlib.bench.losslessness import LosslessnessError
 from samlib.bench.metrics import (
+    AUXILIARY_COLUMNS,
     COLUMNS,
+    auxiliary_rows,
     check_run,
     paper_numbers,
     phase_rows,
@@ -324,3 +326,70 @@ def test_check_run_refuses_a_difference_and_a_failure():
         check_run([*TWO_QUESTIONS, different])
     with pytest.raises(LosslessnessError, match="question 8 .*: boom"):
         check_run([*TWO_QUESTIONS, record("sam", 8, [], error="boom")])
+
+
+# ---- what SAM makes of an auxiliary drafter's accepted tokens ----
+
+
+def by_source(method, question_id, task, **sources):
+    """A record with the given (steps, emitted tokens) a source."""
+    made = drafted(question_id, **sources)
+    return made | {"method": method, "task": task, "key": f"{method}/{question_id}"}
+
+
+def auxiliary_cell(records, method, source="all", task="mbpp"):
+    frame = auxiliary_rows(records)
+    rows = frame[(frame["task"] == task) & (frame["method"] == method) & (frame["source"] == source)]
+    return rows.iloc[0] if len(rows) else None
+
+
+CODE = [
+    by_source("eagle2", 1, "mbpp", eagle2=(10, 30)),
+    by_source("sam[e2]", 1, "mbpp", eagle2=(6, 12), dynamic=(2, 18)),
+    by_source("eagle2", 2, "mbpp", eagle2=(10, 50)),
+    by_source("sam[e2]", 2, "mbpp", eagle2=(8, 32), static=(3, 9), none=(9, 9)),
+]
+
+
+def test_mat_of_the_auxiliary_alone_and_inside_of_sam_by_source():
+    assert auxiliary_cell(CODE, "eagle2")[["n", "steps", "mat", "ratio"]].tolist() == [2, 20, 4.0, 1.0]
+    whole = auxiliary_cell(CODE, "sam[e2]")
+    assert whole[["n", "steps"]].tolist() == [2, 28]
+    assert whole["mat"] == pytest.approx(80 / 28) and whole["ratio"] == pytest.approx(80 / 28 / 4.0)
+    inside = auxiliary_cell(CODE, "sam[e2]", "eagle2")
+    assert inside[["n", "steps"]].tolist() == [2, 14] and inside["mat"] == pytest.approx(44 / 14)
+    assert set(auxiliary_rows(CODE)["source"]) == {"all", "eagle2", "dynamic", "static", "none"}
+
+
+def test_a_source_is_held_against_the_auxiliary_on_the_questions_in_which_it_drafted():
+    dynamic = auxiliary_cell(CODE, "sam[e2]", "dynamic")
+    assert dynamic[["n", "steps", "mat"]].tolist() == [1, 2, 9.0] and dynamic["ratio"] == pytest.approx(9.0 / 3.0)
+    assert auxiliary_cell(CODE, "sam[e2]", "static")["ratio"] == pytest.approx(3.0 / 5.0)
+
+
+def test_data_sets_are_apart_and_only_questions_that_both_answered_count():
+    other = [by_source("eagle2", 7, "hagrid", eagle2=(5, 10)), by_source("sam[e2]", 7, "hagrid", dynamic=(1, 10))]
+    alone = [by_source("eagle2", 8, "mbpp", eagle2=(1, 500))]
+    device = [record | {"block": "device", "turns": []} for record in CODE]
+    records = [*CODE, *other, *alone, *TWO_QUESTIONS, *device]
+    assert auxiliary_cell(records, "eagle2")["mat"] == 4.0
+    assert auxiliary_cell(records, "sam[e2]", "dynamic", "hagrid")["ratio"] == 5.0
+    assert auxiliary_cell(records, "sam[e2]", "eagle2", "hagrid") is None
+    assert auxiliary_rows([*alone]).empty and list(auxiliary_rows([]).columns) == AUXILIARY_COLUMNS
+
+
+def test_intervals_from_five_questions_are_paired_and_hold_their_value():
+    """MAT differs fivefold between questions, its ratio to the auxiliary's does not."""
+    records = []
+    for i in range(5):
+        records += [by_source("eagle2", i, "mbpp", eagle2=(10, 20 + 20 * i))]
+        records += [by_source("sam[e2]", i, "mbpp", eagle2=(10, 10 + 10 * i), dynamic=(1, 3))]
+    inside = auxiliary_cell(records, "sam[e2]", "eagle2")
+    assert inside["mat_low"] < inside["mat"] < inside["mat_high"]
+    assert [inside[name] for name in ("ratio", "ratio_low", "ratio_high")] == pytest.approx([0.5] * 3)
+    assert auxiliary_cell(records[:8], "sam[e2]")[["mat_low", "ratio_high"]].isna().all()
+
+
+def test_an_answer_of_one_token_takes_no_step_and_counts_nowhere():
+    single = [record(method, 3, [turn(1, 1.0)], task="mbpp") for method in ("eagle2", "sam[e2]")]
+    assert auxiliary_cell([*CODE, *single], "eagle2")[["n", "mat"]].tolist() == [2, 4.0]

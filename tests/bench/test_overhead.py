@@ -6,7 +6,9 @@ import pytest
 
 import samlib
 from samlib.bench import load_model, overhead
+from samlib.bench.heads import head_options
 from samlib.bench.overhead import compare_loops, measure_overhead, prompt_near
+from samlib.bench.profiles import load_profile
 
 PROMPT = [5, 6, 7, 8, 5, 6, 7, 8, 5, 6]
 
@@ -18,7 +20,8 @@ def model():
 
 @pytest.mark.parametrize("method", samlib.METHODS)
 def test_the_parts_make_up_what_is_not_the_forward(model, method):
-    found = measure_overhead(model, PROMPT, method, samlib.StaticAutomaton.build([PROMPT]), max_new_tokens=12)
+    index, options = samlib.StaticAutomaton.build([PROMPT]), head_options(load_profile("smoke"), model, method)
+    found = measure_overhead(model, PROMPT, method, index, max_new_tokens=12, **options)
     assert found["method"] == method and found["tokens"] == 12
     assert found["forward"] > 0
     assert all(found[part] > 0 for part in ("draft", "verify", "update"))
@@ -97,6 +100,17 @@ def test_the_command_ends_with_one_line_of_json(capsys):
     overhead.main(["--profile", "smoke", "--context", "50", "--tokens", "4", "--repeats", "1"])
     lines = capsys.readouterr().out.splitlines()
     last = json.loads(lines[-1])
-    assert [row["method"] for row in last["overhead"]] == list(samlib.METHODS)
+    assert [row["method"] for row in last["overhead"]] == list(samlib.METHODS) and last["left_out"] == []
     assert last["loop"]["repeats"] == last["kernels"]["repeats"] == 1
     assert any(line.startswith("token_recycling") for line in lines)
+
+
+def test_methods_without_their_head_are_left_out_and_named(capsys, monkeypatch):
+    monkeypatch.setattr(overhead, "head_options", lambda profile, model, method: {})
+    overhead.main(["--profile", "smoke", "--context", "50", "--tokens", "2", "--repeats", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    last = json.loads(lines[-1])
+    missing = ["eagle", "eagle2", "sam[e]", "sam[e2]"]
+    assert [row["method"] for row in last["overhead"]] == [name for name in samlib.METHODS if name not in missing]
+    assert [words.split(" left out (")[0] for words in last["left_out"]] == missing
+    assert all("needs an EAGLE head" in words and words in lines for words in last["left_out"])

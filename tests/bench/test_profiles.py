@@ -1,11 +1,15 @@
 """Profiles: the shipped ones are whole, a wrong name is one helpful line."""
 
 import dataclasses
+import inspect
 import json
 
 import pytest
 
+import samlib
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile, profile_names
+from samlib.bench.tables import ABLATED
+from samlib.drafters import registry
 from samlib.errors import SetupError
 
 
@@ -19,6 +23,26 @@ def test_every_profile_loads_and_can_be_written_to_a_manifest(name):
     assert profile.name == name
     assert json.loads(json.dumps(profile.parameters())) == profile.parameters()
     assert set(profile.paper) | set(profile.device_sized) <= set(PAPER_SETTINGS)
+    assert set(profile.ablated) <= set(profile.paper) & set(ABLATED)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu-full", "smoke"])
+def test_every_method_has_a_line_in_both_blocks_in_the_papers_order(name):
+    profile = load_profile(name)
+    assert list(profile.paper) == list(profile.device_sized) == [m for m in samlib.METHODS if m != "autoregressive"]
+
+
+def test_sam_e2_is_taken_apart_only_where_there_is_time():
+    assert [load_profile(name).ablated for name in ("cpu", "smoke")] == [("sam", "sam[t]")] * 2
+    assert load_profile("cpu-full").ablated == ("sam", "sam[t]", "sam[e2]")
+
+
+def test_the_papers_settings_are_the_defaults_of_each_method():
+    """Whatever an option's name, what is not said in the settings is not another value by default."""
+    for method, options in PAPER_SETTINGS.items():
+        defaults = inspect.signature(registry._FACTORIES[method]).parameters
+        assert options == {name: defaults[name].default for name in options}
+        assert set(defaults) - set(options) <= {"static", "model", "head"}
 
 
 def test_a_profile_that_extends_another_keeps_what_it_does_not_set():

@@ -7,14 +7,15 @@ import shutil
 import pytest
 
 from samlib import paths
-from samlib.bench import runner
+from samlib.bench import cost, heads, load_model, load_static, manifest, runner
 from samlib.bench.answers import Contender
 from samlib.bench.data import TASKS
 from samlib.bench.losslessness import LosslessnessError
 from samlib.bench.metrics import check_run, table_rows
 from samlib.bench.profiles import load_profile
 from samlib.bench.records import RecordStore
-from samlib.bench.runner import measure_table
+from samlib.bench.runner import measure_table, run_settings
+from samlib.bench.tables import RUNS
 
 PROFILE = dataclasses.replace(
     load_profile("smoke"),
@@ -23,11 +24,12 @@ PROFILE = dataclasses.replace(
     cost_widths=(1, 8),
     cost_repeats=1,
     cost_contexts=(20,),
-    paper=("pld", "rest", "token_recycling", "sam", "sam[t]"),
-    device_sized=("pld", "sam[t]"),
+    paper=("pld", "rest", "token_recycling", "eagle", "sam", "sam[t]"),
+    device_sized=("pld", "sam[t]", "sam[e2]"),
 )
 ONE_ROUND = dataclasses.replace(PROFILE, min_rounds={"table1": 1, "table2": 1}, max_rounds=1)
-LINES = 16  # the oracle, the baseline, five and two in the blocks, prompt lookup, one cold, five of Table 3
+LINES = 18  # the oracle, the baseline, six and three in the blocks, prompt lookup, one cold, five of Table 3
+HEADLESS = dataclasses.replace(PROFILE, model="no-head", min_rounds={"table1": 1}, max_rounds=1)
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +176,46 @@ def test_what_was_left_out_is_measured_when_there_is_more_time():
     assert (len(result.load()), result.not_run) == (12 * LINES, {})
 
 
+def test_lines_that_need_a_head_are_measured_with_one_and_no_path_is_recorded(finished):
+    _, records = finished
+    steps = {}
+    for record in records:
+        for turn in record["turns"]:
+            for source, counts in turn["sources"].items():
+                steps[record["method"], source] = steps.get((record["method"], source), 0) + counts["steps"]
+    assert steps["eagle", "eagle"] > 0 and steps["sam[e2]", "eagle2"] > 0
+    assert {r["options"].get("vocabulary") for r in records if r["method"] == "sam[e2]"} == {259}  # the tiny model's
+    folder = paths.RUNS.parent
+    for file in paths.RUNS.rglob("*.json*"):
+        assert str(folder) not in file.read_text() and "finished" not in file.read_text(), file
+
+
+def test_another_head_is_another_run(monkeypatch):
+    settings = run_settings(RUNS["table1"], PROFILE)
+    monkeypatch.setattr(heads, "RANDOM_RULE", "another")
+    others = run_settings(RUNS["table1"], PROFILE)
+    assert {name for name in settings if settings[name] != others[name]} == {"head"}
+    without = dataclasses.replace(PROFILE, paper=("pld",), device_sized=())
+    assert "head" not in run_settings(RUNS["table1"], without)
+
+
+def test_without_a_head_its_lines_are_not_run_which_is_said_once_and_the_others_are(monkeypatch, capsys):
+    monkeypatch.setattr(runner, "load_model", lambda profile: load_model("smoke"))
+    monkeypatch.setattr(runner, "load_static", lambda *a, **k: load_static("smoke", **k))
+    for module in (runner, manifest, cost, heads):
+        monkeypatch.setattr(module, "model_identity", lambda profile: "no-head")
+    result = measure_table("table1", HEADLESS, progress=False)
+    records = result.load()
+    assert len(records) == 6 * (LINES - 2) and not any(record["error"] for record in records)
+    why = "there is no EAGLE head for no-head in data/eagle"
+    assert result.not_run == {("paper", "eagle"): why, ("device", "sam[e2]"): why}
+    assert capsys.readouterr().err.count(why) == 1
+    frame = table_rows("table1", records, result.not_run)
+    overall = frame[frame["task"] == "overall"].set_index(["block", "method"])["identical"]
+    assert overall["paper", "eagle"] == overall["device", "sam[e2]"] == "not run" and overall["paper", "sam"] == "6/6"
+    assert measure_table("table1", HEADLESS, progress=False).not_run == result.not_run
+
+
 def test_deleting_the_records_measures_anew(finished):
     path, records = finished
     path.unlink()
@@ -271,12 +313,12 @@ def test_table2_has_a_corpus_and_drafters_for_each_data_set(monkeypatch):
     (paths.CORPUS / "answers" / "a.jsonl").rename(paths.CORPUS / "answers" / "code_0.jsonl")
     _, records = run(table="table2", minutes=0.001)
     assert built == ["mbpp", "hagrid"]
-    assert [record["task"] for record in records[:18]] == ["mbpp"] * 9 + ["hagrid"] * 9
+    assert [record["task"] for record in records[:22]] == ["mbpp"] * 11 + ["hagrid"] * 11
     assert {record["dataset"] for record in records} == {
         "embedded MBPP-like problems",
         "embedded HAGRID-like questions",
     }
-    assert records[9]["questions_seen"] == 0  # the other data set's questions are not counted
+    assert records[11]["questions_seen"] == 0  # the other data set's questions are not counted
 
 
 def test_the_manifest_says_what_was_run(finished):
@@ -288,4 +330,5 @@ def test_the_manifest_says_what_was_run(finished):
     assert manifest["rounds"] == 2 and manifest["wall_seconds"] > 0
     assert manifest["profile"]["max_new_tokens"] == 5
     assert manifest["device_options"].keys() == set(PROFILE.device_sized)
+    assert manifest["head"] == heads.head_identity(PROFILE)
     assert str(paths.RUNS.parent) not in text and "finished" not in text

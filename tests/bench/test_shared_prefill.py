@@ -7,9 +7,10 @@ import samlib
 from samlib.bench.answers import samlib_answer
 from samlib.bench.shared_prefill import SharedPrefill
 from samlib.decoding import TargetModel, served_by, target_for
-from tests.decoding.models import counted_forwards, greedy, random_model, random_prompt
+from tests.decoding.models import counted_forwards, greedy, head_of, random_model, random_prompt
 
 METHODS = ["autoregressive", "token_recycling", "sam[t]", "lookahead", "autoregressive"]
+WITH_HEADS = ["eagle", "sam[e]", "token_recycling", "eagle2", "sam[e2]"]
 
 
 @pytest.fixture
@@ -18,7 +19,8 @@ def shared():
 
 
 def answer(shared, prompt, method, size=30):
-    return samlib_answer(shared.model, prompt, size, drafter=samlib.make_drafter(method), prefill=shared)
+    drafter = samlib.make_drafter(method, model=shared.model, **head_of(method, shared.model))
+    return samlib_answer(shared.model, prompt, size, drafter=drafter, prefill=shared)
 
 
 def test_every_method_on_one_prompt_then_on_others(shared):
@@ -26,7 +28,7 @@ def test_every_method_on_one_prompt_then_on_others(shared):
     for seed, size in [(0, 12), (1, 300), (0, 12), (2, 1)]:
         prompt = random_prompt(seed, size)
         expected = greedy(shared.model, prompt, 30)
-        for method in METHODS:
+        for method in METHODS + WITH_HEADS:
             assert answer(shared, prompt, method).ids == expected
 
 
@@ -41,6 +43,32 @@ def test_the_prompt_runs_once_and_its_time_counts_for_all(shared):
         assert 0.0 < turn["prefill_saved"] <= turn["timings"]["prefill"] < turn["timings"]["total"]
         assert turn["prefill_saved"] <= first["timings"]["prefill"]
         assert turn["forwards"] == 1 + turn["steps"]
+
+
+def test_hidden_states_are_shared_too(shared):
+    """The first method that needs them makes the prefill anew, with them; from then on nobody does."""
+    prompt = random_prompt(3, 200)
+    with counted_forwards(shared.model) as widths:
+        turns = {method: answer(shared, prompt, method).turn for method in ["autoregressive", *WITH_HEADS]}
+    assert widths.count(200) == 2
+    assert [method for method, turn in turns.items() if turn["prefill_saved"] == 0.0] == ["autoregressive", "eagle"]
+    for method, turn in turns.items():
+        options = {"method": method, **head_of(method, shared.model)}
+        alone = samlib.generate(shared.model, prompt, max_new_tokens=30, **options)
+        assert turn["sources"].keys() == {step.source for step in alone.steps}
+        assert (turn["drafted"], turn["accepted"]) == (
+            sum(step.drafted for step in alone.steps),
+            sum(step.accepted for step in alone.steps),
+        )
+
+
+def test_hidden_states_are_kept_from_the_start_where_requests_will_ask_for_them():
+    shared, prompt = SharedPrefill(random_model(), hidden=True), np.array(random_prompt(9, 40), dtype=np.int32)
+    with counted_forwards(shared.model) as widths:
+        first, second = shared.prefill(prompt), shared.prefill(prompt, hidden=True)
+    assert widths == [40] and first is second and second.hidden.shape[0] == 40
+    expected = TargetModel(shared.model).prefill(prompt, hidden=True).hidden
+    assert (second.hidden == expected).all()
 
 
 def test_the_restored_cache_is_the_prompts_bit_for_bit(shared):

@@ -5,16 +5,17 @@ import pytest
 from samlib import StaticAutomaton
 from samlib.bench import load_model
 from samlib.bench.answers import Contender, hf_answer
+from samlib.bench.heads import head_options
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import prompt_ids
-from samlib.bench.tables import RUNS, TABLES, Line, ablations, run_lines
+from samlib.bench.tables import ABLATED, RUNS, TABLES, Line, ablations, run_lines
 
-CPU = load_profile("cpu")
+CPU, FULL = load_profile("cpu"), load_profile("cpu-full")
 SIZED = {method: PAPER_SETTINGS[method] for method in CPU.device_sized}
 
 
-def names(run, block):
-    return [line.name for line in run_lines(run, CPU, SIZED) if line.block == block]
+def names(run, block, profile=CPU):
+    return [line.name for line in run_lines(run, profile, SIZED) if line.block == block]
 
 
 def test_the_oracle_and_the_baseline_come_first():
@@ -28,6 +29,27 @@ def test_both_blocks_hold_every_method_and_table1_the_cold_line_and_table3s():
     assert names("table2", "paper") == ["autoregressive", *CPU.paper]
     assert names("table1", "ablation") == [line.name for method in ("sam", "sam[t]") for line in ablations(method)]
     assert names("table2", "ablation") == []
+
+
+def test_sam_e2_is_taken_apart_only_in_the_reference_run_and_its_retrieval_alone_is_not_measured_again():
+    variants = ["sam[e2] without static", "sam[e2] without dynamic"]
+    assert names("table1", "ablation", FULL) == [*names("table1", "ablation"), *variants]
+    settings = PAPER_SETTINGS["sam[e2]"]
+    static, dynamic = ablations("sam[e2]")
+    assert static.options == settings
+    assert dynamic.options == settings | {"l_bias": -100_000, "l_threshold": 100_010}
+
+
+def test_table3_holds_what_was_taken_apart_whole_and_in_parts():
+    lines = [(line.block, line.name) for line in run_lines("table1", CPU, SIZED)]
+    placed = TABLES["table3"].blocks_of(lines)
+    whole = [line for line in placed if line[0] != "ablation"]
+    assert whole == [("reference", "hf_generate"), ("paper", "autoregressive"), ("paper", "sam"), ("paper", "sam[t]")]
+    assert set(placed.values()) == {"paper", "reference"} and len(placed) == 4 + 5
+    full = TABLES["table3"].blocks_of((line.block, line.name) for line in run_lines("table1", FULL, SIZED))
+    variants = {("ablation", f"sam[e2] without {module}") for module in ("static", "dynamic")}
+    assert full.keys() - placed.keys() == {("paper", "sam[e2]")} | variants
+    assert not any(block == "ablation" for block, _ in TABLES["table1"].blocks_of(lines))
 
 
 def test_every_table_is_served_by_a_run_and_the_time_is_divided_among_them():
@@ -44,13 +66,13 @@ def drafted_from():
     index = StaticAutomaton.build([[*ids, *hf_answer(model, ids, 30).ids]])
 
     def sources(line):
-        contender = Contender(line, model=model, static=index)
+        contender = Contender(line, model=model, static=index, assets=head_options("smoke", model, line.method))
         return {source for _ in range(2) for source in contender.answer(ids, 30).turn["sources"]}
 
     return sources
 
 
-@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+@pytest.mark.parametrize("method", ["sam", "sam[t]", "sam[e2]"])
 def test_ablated_lines_do_without_what_they_are_named_after(drafted_from, method):
     modules = {"without static": "static", "without dynamic": "dynamic", "without auxiliary": "token_recycling"}
     lines = ablations(method)
@@ -64,7 +86,7 @@ def test_ablated_lines_do_without_what_they_are_named_after(drafted_from, method
 
 def test_without_the_dynamic_automaton_the_static_one_drafts_from_the_same_match_length_on(drafted_from):
     """Static drafts need a match of threshold + bias, with and without the dynamic automaton."""
-    for line in (line for method in ("sam", "sam[t]") for line in ablations(method)):
+    for line in (line for method in ABLATED for line in ablations(method)):
         if line.variant == "without dynamic":
             settings = PAPER_SETTINGS[line.method]
             needed = line.options["l_threshold"] + line.options["l_bias"]

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from samlib import paths
 from samlib.cli import plan
 from samlib.cli.execute import Job, PlainLines
 from samlib.cli.run import estimate, main
@@ -109,6 +110,19 @@ def test_a_missing_figure_fails_the_run(workspace, capsys):
     assert "07_toy ran, but the figure" in last_line(capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("has_head", [True, False])
+def test_figures_of_a_shipped_head_are_missed_only_where_there_is_one(workspace, capsys, monkeypatch, has_head):
+    monkeypatch.setattr(paths, "EAGLE_HEADS", workspace.root / "eagle")
+    monkeypatch.setitem(plan.SHIPPED_FIGURES, "07", ("head.png",))
+    if has_head:
+        paths.eagle_head_dir("tiny-random").mkdir(parents=True)
+    workspace.notebook("07_toy", WRITE_FIGURE)
+    assert main([*RUN, "--dry-run"]) == 0
+    assert f"writes toy.md{', head.png' * has_head} (to run" in capsys.readouterr().out
+    assert main(RUN) == int(has_head)
+    assert ("head.png is missing" in capsys.readouterr().err) == has_head
+
+
 def test_an_old_figure_is_not_taken_for_a_new_one(workspace, capsys):
     import os
 
@@ -149,7 +163,7 @@ def test_an_estimate_counts_a_run_once_though_two_notebooks_show_it(tmp_path):
         Job(plan.Notebook(tmp_path / f"{n}_x.ipynb", records=plan.RECORDS[n]), {"minutes": m}, tmp_path, tmp_path)
         for n, m in (("02", 9.0), ("03", 6.0), ("04", 9.0))
     ]
-    assert estimate(jobs) == "at most about 20 minutes, 15 of them measuring"
+    assert estimate(jobs) == "at most about 20 minutes, 16 of them measuring"
 
 
 def test_an_interrupt_is_one_line(workspace, capsys, monkeypatch):
@@ -184,3 +198,4 @@ def test_every_notebook_of_the_repository_is_planned():
     from samlib.cli.arguments import notebook_numbers
 
     assert notebook_numbers() == sorted(plan.FIGURES)
+    assert set(plan.SHIPPED_FIGURES) <= set(plan.FIGURES)

@@ -3,8 +3,11 @@
 Models are made once a process: a test that changes one puts it back.
 """
 
+import tempfile
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,15 +17,21 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 import samlib
 from samlib import Draft, Drafter, StaticAutomaton
 
+from ..drafters.eagle import bigram_head, random_head
+
 METHODS = samlib.METHODS
+HEADS = ("eagle", "eagle2", "sam[e]", "sam[e2]")  # methods that draft with an EAGLE head
 #: Of the methods with a static store, settings under which short matches draft, so that there is something to branch.
 EAGER = {
     "rest": {"max_ngram": 2, "min_ngram": 1},
     "sam": {"l_bias": 0, "l_threshold": 1},
     "sam[t]": {"l_bias": 0, "l_threshold": 1},
+    "sam[e]": {"l_bias": 0, "l_threshold": 1},
+    "sam[e2]": {"l_bias": 0, "l_threshold": 1},
     "suffix_decoding": {"max_match_length": 2, "max_spec_factor": 12.0, "min_token_prob": 0.01},
 }
 VOCABULARY = 64
+FOLLOWING = {i: (i + 1) % 8 if i < 8 else i for i in range(32)}  # of the cycle model
 CYCLE_PROMPT = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
 FAMILIES = {
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
@@ -80,10 +89,9 @@ def cycle_model(attention="sdpa", *, max_positions=64):
         **SIZES,
     )
     model = transformers.LlamaForCausalLM(config).eval()
-    following = [(i + 1) % 8 if i < 8 else i for i in range(32)]
     with torch.no_grad():
         model.model.embed_tokens.weight.copy_(torch.eye(32))
-        model.lm_head.weight.copy_(torch.eye(32)[following].T)
+        model.lm_head.weight.copy_(torch.eye(32)[list(FOLLOWING.values())].T)
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.zero_()
             layer.mlp.down_proj.weight.zero_()
@@ -190,7 +198,8 @@ class Watched(Drafter):
     """Another drafter, whose drafts are kept."""
 
     def __init__(self, drafter):
-        self.begin, self.observe, self.reset, self.top_k = drafter.begin, drafter.observe, drafter.reset, drafter.top_k
+        self.begin, self.observe, self.reset = drafter.begin, drafter.observe, drafter.reset
+        self.top_k, self.needs_hidden = drafter.top_k, drafter.needs_hidden
         self._drafter, self.drafts = drafter, []
 
     def propose(self, room):
@@ -204,13 +213,37 @@ def draft_of(tokens, parents):
 
 
 def assets(method, model=None, prompts=()):
-    """What a method cannot do without, as keyword arguments: a static store for rest, nothing for the others.
+    """What a method cannot do without, as keyword arguments: a static store for rest, a head for EAGLE's methods.
 
-    The store holds the cycle, or where prompts are given, what the model answers to them.
+    The store holds the cycle, or where prompts are given, what the model answers to them; for the head see `head_of`.
     """
     if method != "rest":
-        return {}
+        return head_of(method, model, prompts)
     return {"static": corpus_of(model, prompts, 20) if prompts else StaticAutomaton.build([cycle(0, 40)])}
+
+
+def head_of(method, model=None, prompts=()):
+    """{"head": folder} for a method that drafts with an EAGLE head, {} for any other.
+
+    Without a model it is a head for the cycle model, which is always right. With prompts it knows which token follows
+    which in what the model answers to them, so that some of its drafts are accepted; else it is random.
+    """
+    return {"head": _head(model, tuple(map(tuple, prompts)))} if method in HEADS else {}
+
+
+_folders = tempfile.TemporaryDirectory()
+
+
+@cache
+def _head(model, prompts):
+    """The folder of a head, made once a process."""
+    folder = Path(tempfile.mkdtemp(dir=_folders.name))
+    if model is None:
+        return bigram_head(folder, cycle_model(), FOLLOWING)
+    if not prompts:
+        return random_head(folder, model)
+    texts = [[*prompt, *greedy(model, prompt, 20)] for prompt in prompts]
+    return bigram_head(folder, model, {token: following for text in texts for token, following in pairwise(text)})
 
 
 def corpus_of(model, prompts, size=40):

@@ -15,6 +15,7 @@ from samlib.decoding import TargetModel, captured, target_for
 from ..automaton.naive import tree_paths
 from .models import (
     FAMILIES,
+    HEADS,
     METHODS,
     Scripted,
     assets,
@@ -24,6 +25,7 @@ from .models import (
     cycle_model,
     draft_of,
     greedy,
+    head_of,
     random_model,
     random_prompt,
 )
@@ -140,7 +142,8 @@ def test_padding_without_any_context_is_finite_too():
     assert all(torch.isfinite(layer.keys).all() for layer in forwards._forward._cache.layers)
 
 
-MODEL_AND_METHOD = [(family, "sam[t]") for family in FAMILIES] + [("llama", method) for method in METHODS]
+SERVED = [method for method in METHODS if method not in HEADS]
+MODEL_AND_METHOD = [(family, "sam[t]") for family in FAMILIES] + [("llama", method) for method in SERVED]
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -153,6 +156,25 @@ def test_every_model_and_method_returns_greedy_output(family, attention, method)
         for prompt in prompts:  # the second request must not notice the first
             found = samlib.generate(model, prompt, method=method, static=index, max_new_tokens=40)
             assert found.tokens == greedy(model, prompt, 40)
+
+
+@pytest.mark.parametrize("call", [samlib.generate, samlib.stream])
+@pytest.mark.parametrize("method", HEADS)
+def test_methods_that_need_hidden_states_are_refused_before_any_work(method, call):
+    """At the call; the same request is served outside, and others inside."""
+    model, options = cycle_model(), {"method": method, "max_new_tokens": 9, **head_of(method)}
+    with CapturedForwards(model, max_length=40, widths=(1, 8)), counted_forwards(model) as widths:
+        with pytest.raises(ValueError, match="give no hidden states.*decode without them") as caught:
+            call(model, cycle(0, 9), **options)
+        assert widths == [] and "\n" not in str(caught.value)
+        for refused in (
+            lambda: target_for(model).prefill(_ids([1, 2]), hidden=True),
+            lambda: target_for(model).verify(1, Draft.empty(), hidden=True),
+        ):
+            with pytest.raises(ValueError, match="give no hidden states"):
+                refused()
+        assert samlib.generate(model, cycle(0, 9), method="sam", max_new_tokens=9).tokens == cycle(9, 9)
+    assert samlib.generate(model, cycle(0, 9), **options).tokens == cycle(9, 9)
 
 
 def test_long_drafts_are_accepted_whole_to_the_last_place():
@@ -289,7 +311,7 @@ def replaying(model, monkeypatch, **options):
     return CapturedForwards(model, **options)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SERVED)
 def test_replays_return_greedy_output(method, monkeypatch):
     """Inputs reach the addresses that were recorded, also after drafts too wide to be replayed."""
     model, prompt = random_model(), random_prompt(0, 12) * 2
@@ -317,7 +339,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 
 @needs_cuda
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SERVED)
 def test_replayed_graphs_return_greedy_output(method):
     model, prompt = copy.deepcopy(random_model()).cuda(), random_prompt(0, 12) * 2
     forwards = CapturedForwards(model, max_length=80)

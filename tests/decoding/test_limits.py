@@ -12,6 +12,7 @@ from samlib import Draft, StaticAutomaton
 
 from .models import (
     CYCLE_PROMPT,
+    HEADS,
     METHODS,
     VOCABULARY,
     Scripted,
@@ -21,13 +22,15 @@ from .models import (
     cycle_model,
     generation_defaults,
     greedy,
+    head_of,
     random_model,
     random_prompt,
 )
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
-SIZE_OPTION = {method: "draft_size" for method in ("pld", "rest", "sam", "sam[t]", "suffix_decoding")}
-SIZE_OPTION["token_recycling"] = "tree_size"
+SIZE_OPTIONS = {method: ("draft_size",) for method in ("pld", "rest", "sam", "sam[t]", "suffix_decoding")}
+SIZE_OPTIONS |= {method: ("tree_size",) for method in ("token_recycling", "eagle", "eagle2")}
+SIZE_OPTIONS |= {method: ("draft_size", "tree_size") for method in ("sam[e]", "sam[e2]")}
 
 
 # --- max_new_tokens -------------------------------------------------------------------------------------------------
@@ -35,12 +38,13 @@ SIZE_OPTION["token_recycling"] = "tree_size"
 
 @pytest.mark.parametrize("cap", range(10))
 @pytest.mark.parametrize("size", [1, 3, 16])
-@pytest.mark.parametrize("method", [*SIZE_OPTION])
+@pytest.mark.parametrize("method", [*SIZE_OPTIONS])
 def test_the_cap_is_exact_for_any_draft_size(method, size, cap):
     model, index = cycle_model(), StaticAutomaton.build([cycle(0, 40), [*cycle(0, 5), 9, 9, 9]])
-    options = {SIZE_OPTION[method]: size}
+    options = {name: size for name in SIZE_OPTIONS[method]} | {"static": index, "max_new_tokens": cap}
+    options |= head_of(method)
     with counted_forwards(model) as widths:
-        result = samlib.generate(model, CYCLE_PROMPT, method=method, static=index, max_new_tokens=cap, **options)
+        result = samlib.generate(model, CYCLE_PROMPT, method=method, **options)
     assert result.tokens == cycle(4, cap)
     assert result.num_target_forwards == len(widths) <= cap
     assert result.finish_reason == "length"
@@ -78,9 +82,9 @@ def test_a_draft_is_never_deeper_than_the_room(cap):
 @pytest.mark.parametrize("prompt_size", [1, 11, 30, 61, 62, 63])
 def test_the_context_is_filled_to_its_last_position(method, prompt_size):
     model, prompt = cycle_model(max_positions=64), cycle(0, prompt_size)
-    index = StaticAutomaton.build([cycle(0, 40)])
+    options = {"static": StaticAutomaton.build([cycle(0, 40)]), **head_of(method)}
     with counted_forwards(model) as widths:
-        result = samlib.generate(model, prompt, method=method, static=index, max_new_tokens=500)
+        result = samlib.generate(model, prompt, method=method, max_new_tokens=500, **options)
     assert result.tokens == cycle(prompt_size, 64 - prompt_size)
     assert result.finish_reason == "context"
     assert len(widths) == result.num_target_forwards
@@ -168,6 +172,7 @@ REFUSED = {
     "stop strings without tokenizer": ([1, 2], {"stop_strings": ["a"]}, ValueError),
     "unknown method": ([1, 2], {"method": "magic"}, ValueError),
     "no store for rest": ([1, 2], {"method": "rest"}, samlib.MissingAssetError),
+    **{f"no head for {method}": ([1, 2], {"method": method}, samlib.MissingAssetError) for method in HEADS},
     "misspelt option": ([1, 2], {"draft_sise": 3}, TypeError),
     "option of another method": ([1, 2], {"method": "pld", "l_bias": 3}, TypeError),
     "EOS that is no integer": ([1, 2], {"eos_token_id": "x"}, TypeError),

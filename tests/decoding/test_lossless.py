@@ -14,6 +14,7 @@ from samlib import Draft, StaticAutomaton
 from .models import (
     EAGER,
     FAMILIES,
+    HEADS,
     METHODS,
     VOCABULARY,
     Scripted,
@@ -23,12 +24,14 @@ from .models import (
     cycle_model,
     draft_of,
     greedy,
+    head_of,
     random_model,
     random_prompt,
 )
 
 NEAR_TIE = 1e-3
 WARM = ("token_recycling", "sam[t]")  # what they learn from a request serves the next one
+COPYING = ("sam[t]", "sam[e]", "sam[e2]")  # they copy chains from the static store
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -36,11 +39,14 @@ WARM = ("token_recycling", "sam[t]")  # what they learn from a request serves th
 @pytest.mark.parametrize("method", METHODS)
 def test_families_and_attentions(family, attention, method):
     """Sixty-four tokens each; weights wide enough for varied text, and narrow enough for text that repeats itself."""
+    accepted = 0
     for seed, width in [(0, 0.3), (1, 0.1)]:
         model = random_model(family, attention, seed=seed, initializer_range=width)
         prompt = random_prompt(seed, 9) * 2
         result = samlib.generate(model, prompt, method=method, max_new_tokens=64, **assets(method, model, [prompt]))
         assert result.tokens == greedy(model, prompt, 64)
+        accepted += sum(step.accepted for step in result.steps if step.source.startswith("eagle"))
+    assert (accepted > 0) == (method in HEADS), "no token of the head was accepted, so that it was not tested"
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -52,13 +58,15 @@ def test_static_drafts_of_true_and_false_continuations(family, attention, method
     prompts = [random_prompt(seed, 8) for seed in range(4)]
     answers = [[*prompt, *greedy(model, prompt, 50)] for prompt in prompts]
     index = StaticAutomaton.build([*answers, *_near_copies(answers), *_forks(answers)])
-    drafter, accepted = Watched(samlib.make_drafter(method, static=index, **EAGER[method])), 0
+    options = EAGER[method] | head_of(method, model)
+    drafter, accepted = Watched(samlib.make_drafter(method, model=model, static=index, **options)), 0
     for prompt, answer in zip(prompts, answers, strict=True):
         result = samlib.generate(model, prompt, drafter=drafter, max_new_tokens=50)
         assert result.tokens == answer[len(prompt) :]
         accepted += sum(step.accepted for step in result.steps if step.source == "static")
     assert accepted > 20, "no static draft was accepted, so that nothing was tested"
-    assert method == "sam[t]" or sum(not draft.is_chain for draft in drafter.drafts) >= 4  # sam[t] copies a chain
+    trees = [draft for draft in drafter.drafts if draft.source == "static" and not draft.is_chain]
+    assert (len(trees) >= 4) == (method not in COPYING)
 
 
 def _near_copies(answers):
@@ -149,7 +157,7 @@ def test_static_trees_of_many_branches_and_of_long_ones(draft_size, method):
 def test_an_abandoned_stream_leaves_nothing_behind():
     model, prompt = random_model(initializer_range=0.1), random_prompt(1, 12)
     for method in METHODS:
-        drafter = samlib.make_drafter(method, **assets(method, model, [prompt]))
+        drafter = samlib.make_drafter(method, model=model, **assets(method, model, [prompt]))
         abandoned = samlib.stream(model, random_prompt(2, 12), drafter=drafter, max_new_tokens=30)
         next(abandoned)
         assert samlib.generate(model, prompt, drafter=drafter, max_new_tokens=30).tokens == greedy(model, prompt, 30)
@@ -161,13 +169,14 @@ def test_one_drafter_for_requests_in_a_row():
     prompts = [random_prompt(seed, 12) for seed in (1, 2, 1)]
     index = corpus_of(model, prompts[:2])
     for method in METHODS:
-        drafter = samlib.make_drafter(method, model=model, static=index)
+        options = {"static": index, **head_of(method, model, prompts)}
+        drafter = samlib.make_drafter(method, model=model, **options)
         for prompt in prompts:
             warm = samlib.generate(model, prompt, drafter=drafter, max_new_tokens=40)
             assert warm.tokens == greedy(model, prompt, 40)
         drafter.reset()
         cold = samlib.generate(model, prompts[0], drafter=drafter, max_new_tokens=40)
-        fresh = samlib.generate(model, prompts[0], method=method, static=index, max_new_tokens=40)
+        fresh = samlib.generate(model, prompts[0], method=method, max_new_tokens=40, **options)
         assert cold.steps == fresh.steps
         assert method in WARM or warm.steps == fresh.steps  # the third prompt is the first one
 
@@ -215,6 +224,9 @@ def _gap_at_first_difference(model, prompt, found, expected):
     return 0.0
 
 
+RETRIEVAL = {"l_bias": st.integers(0, 5), "l_threshold": st.integers(0, 5)}
+EAGLE = {"tree_size": st.integers(1, 25)}
+EAGLE_2 = {"tree_size": st.integers(1, 80), "depth": st.integers(1, 7), "top_k": st.integers(1, 70)}
 OPTIONS = {
     "autoregressive": st.just({}),
     "pld": st.fixed_dictionaries({"draft_size": st.integers(1, 12), "max_ngram": st.integers(1, 4)}),
@@ -222,7 +234,11 @@ OPTIONS = {
     "sam": st.fixed_dictionaries(
         {"draft_size": st.integers(1, 40), "l_bias": st.integers(-3, 5), "l_threshold": st.integers(-1, 5)}
     ),
-    "sam[t]": st.fixed_dictionaries({"l_bias": st.integers(0, 5), "l_threshold": st.integers(0, 5)}),
+    "sam[t]": st.fixed_dictionaries(RETRIEVAL),
+    "eagle": st.fixed_dictionaries(EAGLE),
+    "eagle2": st.fixed_dictionaries(EAGLE_2),
+    "sam[e]": st.fixed_dictionaries(RETRIEVAL | EAGLE),
+    "sam[e2]": st.fixed_dictionaries(RETRIEVAL | EAGLE_2),
     "rest": st.fixed_dictionaries(
         {
             "draft_size": st.integers(1, 64),
@@ -266,6 +282,7 @@ def test_any_request_equals_greedy(data):
         max_new_tokens=cap,
         eos_token_id=eos or None,
         **data.draw(OPTIONS[method]),
+        **head_of(method, model),
     )
     if result.tokens != expected:
         assume(_gap_at_first_difference(model, prompt, result.tokens, expected) >= NEAR_TIE)

@@ -7,15 +7,16 @@ import pytest
 import samlib
 from samlib import StaticAutomaton
 
-from .models import CYCLE_PROMPT, METHODS, assets, cycle, cycle_model
+from .models import CYCLE_PROMPT, HEADS, METHODS, assets, cycle, cycle_model, head_of, random_model, random_prompt
 
 INDEX = StaticAutomaton.build([cycle(0, 40)])
+SAM = ["sam", "sam[t]", "sam[e]", "sam[e2]"]
+AUXILIARIES = ("token_recycling", "eagle", "eagle2")
 
 
 def run(method, *, static=None, prompt=CYCLE_PROMPT, cap=41, **options):
-    result = samlib.generate(
-        cycle_model(max_positions=128), prompt, method=method, static=static, max_new_tokens=cap, **options
-    )
+    options = head_of(method) | {"static": static, "max_new_tokens": cap} | options
+    result = samlib.generate(cycle_model(max_positions=128), prompt, method=method, **options)
     assert result.tokens == cycle(prompt[-1] + 1, cap)
     return result
 
@@ -31,10 +32,10 @@ def test_the_method():
     assert all(count < 41 for method, count in forwards.items() if method != "autoregressive")
 
 
-@pytest.mark.parametrize("method", ["pld", "rest", "sam", "sam[t]", "suffix_decoding"])
+@pytest.mark.parametrize("method", ["pld", "rest", *SAM, "suffix_decoding"])
 def test_draft_size(method):
     small, large = (run(method, draft_size=size, **assets(method)) for size in (1, 16))
-    assert all(len(step.tokens) <= 2 for step in small.steps if step.source != "token_recycling")
+    assert all(len(step.tokens) <= 2 for step in small.steps if step.source not in AUXILIARIES)
     assert max(step.drafted for step in large.steps) > 5
     assert large.num_target_forwards < small.num_target_forwards
 
@@ -47,7 +48,7 @@ def test_max_ngram():
     assert max(step.match_length for step in matches[3] if step.drafted) == 3
 
 
-@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+@pytest.mark.parametrize("method", SAM)
 def test_l_threshold(method):
     low, high = run(method, static=INDEX, l_threshold=1), run(method, static=INDEX, l_threshold=1000)
     assert {"dynamic", "static"} & set(steps_by_source(low))
@@ -55,7 +56,7 @@ def test_l_threshold(method):
     assert run("sam", static=INDEX, l_threshold=1000).num_target_forwards == 41
 
 
-@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+@pytest.mark.parametrize("method", SAM)
 def test_l_bias(method):
     static_first = run(method, static=INDEX, l_bias=-1000, l_threshold=1)
     dynamic_first = run(method, static=INDEX, l_bias=1000, l_threshold=1)
@@ -63,7 +64,7 @@ def test_l_bias(method):
     assert "static" not in steps_by_source(dynamic_first)
 
 
-@pytest.mark.parametrize("method", ["sam", "sam[t]"])
+@pytest.mark.parametrize("method", SAM)
 def test_static_index(method):
     prompt = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2]  # read once only, so that the dynamic match is the shorter one
     options = {"prompt": prompt, "l_bias": 0, "l_threshold": 1}
@@ -71,10 +72,15 @@ def test_static_index(method):
     assert "static" not in steps_by_source(run(method, **options))
 
 
-@pytest.mark.parametrize("method", ["token_recycling", "sam[t]"])
+def never_retrieval(method):
+    """Options under which the auxiliary drafter alone drafts."""
+    return {"l_threshold": 1000} if method in SAM else {}
+
+
+@pytest.mark.parametrize("method", ["token_recycling", "sam[t]", *HEADS])
 def test_tree_size(method):
-    options = {"l_threshold": 1000} if method == "sam[t]" else {}
-    small, large = run(method, tree_size=1, **options), run(method, tree_size=60, **options)
+    options = never_retrieval(method)
+    small, large = run(method, tree_size=1, **options), run(method, tree_size=25, **options)
     assert max(step.drafted for step in small.steps) == 1
     assert max(step.drafted for step in large.steps) > 8
     assert large.num_target_forwards < small.num_target_forwards
@@ -82,9 +88,44 @@ def test_tree_size(method):
 
 @pytest.mark.parametrize("method", ["token_recycling", "sam[t]"])
 def test_k(method):
-    options = {"l_threshold": 1000} if method == "sam[t]" else {}
+    options = never_retrieval(method)
     narrow, wide = run(method, k=1, **options), run(method, k=8, **options)
     assert max(step.drafted for step in narrow.steps) <= 5 < max(step.drafted for step in wide.steps)
+
+
+@pytest.mark.parametrize("method", ["eagle2", "sam[e2]"])
+def test_depth(method):
+    flat, deep = (run(method, depth=depth, **never_retrieval(method)) for depth in (1, 7))
+    assert max(step.accepted for step in flat.steps) == 1 and max(step.accepted for step in deep.steps) == 7
+
+
+@pytest.mark.parametrize("method", ["eagle2", "sam[e2]"])
+def test_top_k(method):
+    narrow, wide = (run(method, top_k=top_k, **never_retrieval(method)) for top_k in (1, 10))
+    assert max(step.drafted for step in narrow.steps) == 6 and max(step.drafted for step in wide.steps) == 59
+
+
+@pytest.mark.parametrize("method", HEADS)
+def test_vocabulary(method):
+    """Without the cycle's own tokens nothing that is drafted is right."""
+    of_cycle, of_others = (
+        run(method, vocabulary=ids, **never_retrieval(method)) for ids in (range(8), list(range(8, 32)))
+    )
+    assert max(step.accepted for step in of_cycle.steps) == (6 if "2" in method else 5)
+    assert not any(step.accepted for step in of_others.steps) and of_others.num_target_forwards == 41
+
+
+@pytest.mark.parametrize("method", HEADS)
+def test_head(method):
+    """A random head and one that knows what the model answers."""
+    model, prompt = random_model(initializer_range=0.1), random_prompt(1, 12)
+    ignorant, taught = (
+        samlib.generate(model, prompt, method=method, max_new_tokens=30, **head_of(method, model, prompts))
+        for prompts in ((), [prompt])
+    )
+    assert taught.tokens == ignorant.tokens
+    assert sum(step.accepted for step in taught.steps if step.source in AUXILIARIES) > 10
+    assert taught.num_target_forwards < ignorant.num_target_forwards
 
 
 @pytest.mark.parametrize(

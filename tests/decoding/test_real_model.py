@@ -13,7 +13,7 @@ from .models import EAGER, METHODS
 NEAR_TIE = 1e-3
 NEW_TOKENS = 32
 TASKS = ["qa", "math_reasoning", "translation"]
-LATER = ("lookahead", "suffix_decoding")  # only where there is time
+LATER = ("lookahead", "suffix_decoding", "eagle", "sam[e]")  # only where there is time
 pytestmark = pytest.mark.model
 
 

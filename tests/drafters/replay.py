@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from samlib import Draft
 from samlib.drafters import Verified
@@ -23,11 +24,14 @@ class Proposal:
 def replay(drafter, prompt, stream, *, max_room=10**6, asks=lambda step: True):
     """Begin with `prompt`, verify every draft against `stream`, and return the list of Proposals.
 
+    A drafter that needs hidden states gets made-up ones; its ids must be below 64.
+
     asks: whether a step, by its number, asks the drafter for a draft; the decode loop does not where there is no room.
     """
     known, proposals = list(prompt), []
     drafter.begin(ids(prompt))
-    drafter.observe(ids(stream[:1]))
+    prefill = Verified(ids(prompt), None, _states(prompt), np.arange(len(prompt))) if drafter.needs_hidden else None
+    drafter.observe(ids(stream[:1]), prefill)
     known += stream[:1]
     position = 1
     while position < len(stream):
@@ -63,15 +67,25 @@ def accepted_nodes(draft, following):
 
 
 def verified(drafter, known, draft, accepted, emitted):
-    """Made-up top successors of the root and each node: what last followed it in the stream comes first."""
+    """What the drafter asks for, made up: hidden states, and top successors of the root and each node.
+
+    Of these, what last followed it in the stream comes first.
+    """
     tokens = np.concatenate([[known[-1]], draft.tokens]).astype(np.int32)
+    hidden = _states(tokens) if drafter.needs_hidden else None
     if not drafter.top_k:
-        return Verified(tokens, None)
+        return Verified(tokens, None, hidden, np.array([0, *(node + 1 for node in accepted)]))
     followed = dict(zip(known, [*known[1:], emitted[0]], strict=True))
     rows = [_successors(int(token), followed.get(int(token)), drafter.top_k) for token in tokens]
     for row, token in zip([0, *[node + 1 for node in accepted]], emitted, strict=True):
         rows[row] = _successors(int(tokens[row]), token, drafter.top_k)
     return Verified(tokens, ids(rows))
+
+
+def _states(tokens, size=32):
+    """A random hidden state for each token, always the same; shape (n, size)."""
+    states = torch.randn(64, size, generator=torch.Generator().manual_seed(0))
+    return states[torch.tensor(tokens, dtype=torch.long)]
 
 
 def _successors(token, best, k):

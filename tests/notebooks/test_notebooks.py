@@ -7,7 +7,7 @@ import re
 import pytest
 
 from samlib import paths
-from samlib.cli.plan import FIGURES
+from samlib.cli.plan import FIGURES, SHIPPED_FIGURES
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 ABSOLUTE_PATH = re.compile(r"(?:^|[\s\"'`(=])(?:/(?:home|root|work|tmp|usr|mnt|opt|Users)\b|[A-Z]:\\)")
@@ -24,7 +24,7 @@ def sources(content, kind):
 
 
 def test_the_notebooks_of_this_version_are_there():
-    assert {"00", "01", "02", "07"} <= {path.name[:2] for path in NOTEBOOKS}
+    assert {"00", "01", "02", "07", "08"} <= {path.name[:2] for path in NOTEBOOKS}
 
 
 def test_one_cell_is_tagged_parameters_and_names_the_default_profile(notebook):
@@ -72,5 +72,6 @@ def test_it_opens_with_its_number_and_a_question(notebook):
 def test_every_figure_that_a_run_expects_is_named_in_its_notebook(notebook):
     name, content = notebook
     code = "\n".join(sources(content, "code"))
-    for stem in {figure.split(".")[0] for figure in FIGURES.get(name[:2], ())}:
+    figures = FIGURES.get(name[:2], ()) + SHIPPED_FIGURES.get(name[:2], ())
+    for stem in {figure.split(".")[0] for figure in figures}:
         assert f'"{stem}"' in code

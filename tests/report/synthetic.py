@@ -9,6 +9,7 @@ from samlib.bench.roofline import ForwardLimits
 from samlib.report.layouts import TABLE1
 
 PAPER_OVERALL = {"pld": 1.56, "token_recycling": 1.84, "sam": 1.84, "sam[t]": 2.27, "rest": 1.38, "lookahead": 1.2}
+PAPER_OVERALL |= {"eagle": 2.27, "eagle2": 2.38, "sam[e]": 2.35, "sam[e2]": 2.58}
 ABLATED_OVERALL = {"sam": 1.84, "sam without static": 1.64, "sam without dynamic": 1.33}
 
 
@@ -20,8 +21,18 @@ def table_frame(layout=TABLE1):
     return pd.DataFrame([_row(layout, *line, task) for line in lines for task in layout.columns], columns=COLUMNS)
 
 
+def number_of_lines(layout):
+    """How many lines `table_frame` has in all blocks, references in each; the paper's block has the optional ones."""
+    return len(layout.blocks) * len(layout.rows) - (len(layout.blocks) - 1) * len(variants(layout))
+
+
+def variants(layout):
+    """The optional rows that are a block's own."""
+    return [row for row in layout.optional if row not in layout.references]
+
+
 def not_run(frame, *methods):
-    """The same frame, but the time budget did not allow some methods: n = 0, no numbers, and it says so."""
+    """The same frame, but there was no time for some methods: n = 0, no numbers, and it says so."""
     frame = frame.copy()
     chosen = frame["method"].isin(methods)
     numbers = [column for column in COLUMNS if column not in ("block", "method", "task", "identical")]
@@ -71,6 +82,10 @@ def _sources(method):
         "rest": {"static": 0.8, "none": 0.2},
         "lookahead": {"lookahead": 0.5, "none": 0.5},
         "token_recycling": {"token_recycling": 0.98, "none": 0.02},
+        "eagle": {"eagle": 1.0},
+        "eagle2": {"eagle2": 0.9, "none": 0.1},
+        "sam[e]": {"dynamic": 0.25, "static": 0.15, "eagle": 0.6},
+        "sam[e2]": {"dynamic": 0.2, "static": 0.1, "eagle2": 0.7},
         "sam": {"dynamic": 0.7, "static": 0.25, "none": 0.05},
         "sam[t]": {"dynamic": 0.3, "static": 0.1, "token_recycling": 0.6},
         "suffix_decoding": {"dynamic": 0.45, "static": 0.2, "none": 0.35},

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from samlib import paths
@@ -18,14 +19,18 @@ from samlib.report import (
     plot_automaton_scale,
     plot_complexity,
     plot_cost,
+    plot_live_training,
     plot_phases,
     plot_sources,
     plot_table,
+    plot_training,
     save_figure,
+    training_frame,
 )
 from samlib.report.save import write_whole
 from samlib.report.styles import method_style
 from tests.bench.scale_records import scale_records
+from tests.bench.training_records import invented_training, step_records
 from tests.report.synthetic import complexity_frame, cost_curve, not_run, phases_frame, sources_frame, table_frame
 
 FIGURES = {
@@ -37,6 +42,8 @@ FIGURES = {
     "sources": lambda: plot_sources(sources_frame(), TABLE1),
     "phases": lambda: plot_phases(phases_frame(TABLE3), TABLE3),
     "automaton_scale": lambda: plot_automaton_scale(automaton_rows(scale_records())),
+    "eagle_training": lambda: plot_training(training_frame(invented_training())),
+    "eagle_live": lambda: plot_live_training(pd.DataFrame(step_records()[:50])),
     "automaton": lambda: draw_automaton(WordAutomaton("so the cat sat and the cat".split())),
 }
 
@@ -143,13 +150,25 @@ def test_the_ablation_draws_speed_and_mat_of_each_variant_beside_the_papers():
     overall = frame[(frame["task"] == "overall") & frame["method"].str.startswith("sam")]
     speed, mat = plot_table(frame, TABLE3).axes
     labels = [label.get_text() for label in speed.get_yticklabels()]
-    assert labels[:2] == ["SAM[T]", "SAM[T] without static"] and labels[4] == "SAM" and len(labels) == len(overall)
+    assert labels[:2] == ["SAM[T]", "SAM[T] without static"] and labels[4:8:3] == ["SAM[E2]", "SAM"]
+    assert len(labels) == len(overall)
     for ax, measure in ((speed, "speedup"), (mat, "mat")):
         hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white" and line.get_marker() == "o"]
         assert rounded(overall[f"paper_{measure}"]) == {x for x in values_of(hollow, "x") if x == x}
-        own = [line for line in ax.lines if line.get_marker() in "Do" and line.get_markerfacecolor() != "white"]
+        own = [line for line in ax.lines if line.get_marker() in "Dpo" and line.get_markerfacecolor() != "white"]
         assert [line.get_ydata()[0] for line in own] == sorted(line.get_ydata()[0] for line in own)
         assert [round(float(line.get_xdata()[0]), 6) for line in own] == [round(v, 6) for v in overall[measure]]
+
+
+def test_the_ablation_draws_only_the_methods_that_were_taken_apart():
+    frame = table_frame(TABLE3)
+    figure = plot_table(frame[~frame["method"].str.startswith("sam[e2]")], TABLE3)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert [label for label in labels if "without" not in label] == ["SAM[T]", "SAM"]
+    assert "SAM[E2]" not in [text.get_text() for text in figure.legends[0].get_texts()]
+    figure = plot_table(frame[frame["method"] != "sam[e2] without static"], TABLE3)  # it failed on every question
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert [label for label in labels if "E2" in label] == ["SAM[E2]", "SAM[E2] without dynamic"]
 
 
 def test_the_ablation_tells_not_run_from_absent():

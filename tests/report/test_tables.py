@@ -20,7 +20,7 @@ from samlib.report.tables import (
     summary_text,
     table_markdown,
 )
-from tests.report.synthetic import cost_curve, not_run, phases_frame, sources_frame, table_frame
+from tests.report.synthetic import cost_curve, not_run, number_of_lines, phases_frame, sources_frame, table_frame
 
 MEASURES = {"n", "MAT", "tokens/s", "Speed-up", "95 % interval", "By total time", "Decode only", "Without repeats (n)"}
 
@@ -54,11 +54,12 @@ def test_the_rows_are_the_papers_and_those_beside_it_in_order():
         return " ".join(dict.fromkeys(cells.loc[cells["block"] == block, "method"].str.replace(" ", "_")))
 
     retrieval = "autoregressive pld rest lookahead token_recycling"
-    ours = "sam sam[t] suffix_decoding hf_generate"
-    assert rows(TABLE1, "paper") == f"{retrieval} token_recycling_cold {ours} hf_prompt_lookup"
-    assert rows(TABLE1, "device") == f"{retrieval} {ours} hf_prompt_lookup"
-    assert rows(TABLE2, "paper") == rows(TABLE2, "device") == f"{retrieval} {ours}"
+    heads, ours = "eagle eagle2", "sam sam[t] sam[e] sam[e2] suffix_decoding hf_generate"
+    assert rows(TABLE1, "paper") == f"{retrieval} token_recycling_cold {heads} {ours} hf_prompt_lookup"
+    assert rows(TABLE1, "device") == f"{retrieval} {heads} {ours} hf_prompt_lookup"
+    assert rows(TABLE2, "paper") == rows(TABLE2, "device") == f"{retrieval} {heads} {ours}"
     ablated = "sam[t] sam[t]_without_static sam[t]_without_dynamic sam[t]_without_auxiliary"
+    ablated += " sam[e2] sam[e2]_without_static sam[e2]_without_dynamic"
     alone = "sam sam_without_static sam_without_dynamic"
     assert rows(TABLE3, "paper") == f"autoregressive {ablated} {alone} hf_generate"
 
@@ -66,8 +67,7 @@ def test_the_rows_are_the_papers_and_those_beside_it_in_order():
 def test_the_grid_is_complete_and_in_order_whatever_the_order_of_the_rows(layout):
     frame = table_frame(layout)
     cells = complete_table(frame.sample(frac=1, random_state=0), layout)
-    lines = len(layout.blocks) * len(layout.rows) - len(layout.optional)  # which one block does without
-    assert len(cells) == lines * len(layout.columns)
+    assert len(cells) == number_of_lines(layout) * len(layout.columns)
     assert not cells["speedup"].isna().any()
     pd.testing.assert_frame_equal(cells, complete_table(frame, layout))
 
@@ -85,8 +85,8 @@ def test_reference_rows_stand_in_every_block():
 
 def test_a_row_without_a_place_is_an_error_and_not_left_out():
     frame = table_frame(TABLE2)
-    with pytest.raises(ValueError, match=r"Table 2 has no place for .*'eagle'.*layouts.py"):
-        complete_table(frame.assign(method=frame["method"].replace("sam", "eagle")), TABLE2)
+    with pytest.raises(ValueError, match=r"Table 2 has no place for .*'unheard_of'.*layouts.py"):
+        complete_table(frame.assign(method=frame["method"].replace("sam", "unheard_of")), TABLE2)
     with pytest.raises(ValueError, match="Table 3 has no place for"):
         complete_table(table_frame(TABLE1), TABLE3)
 
@@ -97,6 +97,8 @@ def test_only_an_optional_variant_is_left_out_where_a_block_has_none_of_it():
     assert cold not in set(grid_of(without(table_frame(), "token_recycling cold"), TABLE1)["Method"])
     assert cold in set(grid_of(not_run(table_frame(), "token_recycling cold"), TABLE1)["Method"])
     assert module in set(grid_of(without(table_frame(TABLE3), "sam without static"), TABLE3)["Method"])
+    for row in TABLE3.optional:
+        assert method_style(row).label not in set(grid_of(without(table_frame(TABLE3), row), TABLE3)["Method"])
 
 
 def test_an_absent_cell_stays_as_a_dash():
@@ -141,7 +143,7 @@ def test_near_ties_are_shown_as_they_are(layout):
 
 def test_the_papers_numbers_stand_below_ours():
     grid = grid_of(table_frame(), TABLE1)
-    printed = ["PLD", "REST", "Lookahead", "Token Recycling", "SAM", "SAM[T]"]
+    printed = ["PLD", "REST", "Lookahead", "Token Recycling", "EAGLE", "EAGLE-2", "SAM", "SAM[T]", "SAM[E]", "SAM[E2]"]
     below = grid["Method"].shift(-1)
     assert set(below[grid["Method"].isin(printed)]) == {"*as in the paper*"}
     assert list(grid["Method"]).count("*as in the paper*") == len(printed)
@@ -164,7 +166,7 @@ def test_what_was_not_run_and_what_differs_is_listed_where_the_frame_knows_it():
     frame.attrs["not_run"] = ["lookahead (paper): needs about 3 more minutes"]
     frame.attrs["differences"] = ["near-tie: question 17, pld (paper), token 3, gap 5e-06"]
     text = table_markdown(frame, TABLE1)
-    assert "## Not run within the time budget\n\n- lookahead (paper): needs about 3 more minutes\n" in text
+    assert "## Not run\n\n- lookahead (paper): needs about 3 more minutes\n" in text
     assert "greedy decoding\n\n- near-tie: question 17, pld (paper), token 3, gap 5e-06\n" in text
     frame.attrs.clear()
     assert text.startswith(table_markdown(frame, TABLE1).rstrip())
@@ -189,7 +191,7 @@ def test_shares_are_saved_beside_the_table():
 
 
 def test_the_summary_holds_the_overall_rows_of_every_block(layout):
-    lines = len(layout.blocks) * len(layout.rows) - len(layout.optional)
+    lines = number_of_lines(layout)
     assert len(summary_table(table_frame(layout), layout)) == lines
     text = summary_text(table_frame(layout), layout).splitlines()
     assert len(text) == 1 + len(layout.blocks) + lines
@@ -224,7 +226,7 @@ def test_sources_stand_beside_the_papers_with_their_mat():
     assert paper.loc["PLD", "static"] == ABSENT and paper.loc["PLD", "Steps"] == "1000"
     assert "*as in the paper*" not in set(table.loc[table["Block"] != "Paper settings", "Method"])
     assert list(paper.index[paper.index.get_loc("SAM[T]") :][:2]) == ["SAM[T]", "*as in the paper*"]
-    assert list(table.columns[-2:]) == ["Lookahead", "no draft"]
+    assert list(table.columns[-2:]) == ["EAGLE-2", "no draft"]
 
 
 def test_phases_are_in_the_order_of_a_request_and_one_block_needs_no_column():
