@@ -22,6 +22,7 @@ from samlib.bench.model import load_model, model_identity
 from samlib.bench.profiles import PAPER_SETTINGS, load_profile
 from samlib.bench.prompts import answer_text, prompt_ids
 from samlib.bench.records import RecordStore, settings_key
+from samlib.bench.runner import sized_options
 from samlib.bench.shared_prefill import SharedPrefill
 from samlib.bench.static import load_static
 from samlib.bench.tables import BASELINE, ORACLE, Line
@@ -31,13 +32,13 @@ TOKENS = 32  # new tokens of an answer
 
 
 class Check:
-    """The check of some methods, at the paper's settings, on some data sets; `run` goes on from what is on file.
+    """The check of some methods on some data sets; `run` goes on from what is on file.
 
-    methods: names of METHODS. datasets: their names. ValueError for an unknown method, MissingAssetError for one whose
-    head is not there. Not thread-safe.
+    methods: names of METHODS. datasets: their names. block: "paper" for the paper's settings, "device" for those sized
+    to this device. ValueError for an unknown method, MissingAssetError for one whose head is not there. Not thread-safe.
     """
 
-    def __init__(self, profile, methods, datasets, max_new_tokens=TOKENS, *, progress=True):
+    def __init__(self, profile, methods, datasets, max_new_tokens=TOKENS, *, block="paper", progress=True):
         self.profile, self.datasets, self.max_new_tokens = load_profile(profile), datasets, max_new_tokens
         if unknown := [method for method in methods if method not in METHODS]:
             raise ValueError(f"unknown method {unknown[0]!r}; known: {', '.join(METHODS)}")
@@ -45,7 +46,10 @@ class Check:
         self.model, self.tokenizer = load_model(self.profile)
         self.store = RecordStore(paths.runs_dir(self.profile.name) / "lossless.jsonl")
         self.prefill = SharedPrefill(self.model, hidden=any(map(needs_head, methods)))
-        self.lines = [Line("paper", method, PAPER_SETTINGS.get(method, {})) for method in methods]
+        options = PAPER_SETTINGS
+        if block == "device":
+            options = sized_options(self.profile, self.model, progress=progress)
+        self.lines = [Line(block, method, options.get(method, {})) for method in methods]
 
     def run(self):
         """Check what is missing; return {method: Counter of the kinds of Comparison}, over all turns."""
@@ -117,10 +121,11 @@ def main(arguments=None):
     parser.add_argument("--methods", nargs="+", metavar="NAME", help=f"of {', '.join(METHODS)} (default: all)")
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help="(default: all of the profile)")
     parser.add_argument("--max-new-tokens", type=int, default=TOKENS, help="of an answer (default: %(default)s)")
+    parser.add_argument("--block", default="paper", choices=("paper", "device"), help="settings (default: %(default)s)")
     args = parser.parse_args(arguments)
     profile = load_profile(args.profile)
     methods = args.methods or [method for method in METHODS if method == BASELINE or method in profile.paper]
-    check = Check(profile, methods, args.datasets or profile.datasets, args.max_new_tokens)
+    check = Check(profile, methods, args.datasets or profile.datasets, args.max_new_tokens, block=args.block)
     counts = check.run()
     print(summary(counts))
     return int(any(kinds["different"] for kinds in counts.values()))

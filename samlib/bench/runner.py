@@ -198,7 +198,7 @@ class Measurement:
         self.model, self.tokenizer = load_model(self.profile)
         settle_threads(self.model, self.profile)
         if self.plan is None:
-            self.plan = Plan(device_options=self._device_options())
+            self.plan = Plan(device_options=sized_options(self.profile, self.model, progress=self.progress))
             self.plans.save(self.key, self.plan)
         if headless := dict.fromkeys(line.method for line in self._all_lines() if self._lacks_head(line)):
             self._say(f"not run: {', '.join(headless)}; {self.no_head}")
@@ -206,13 +206,6 @@ class Measurement:
         self.contenders = {name: self._contenders(name) for name in self.sources}
         self.manifest = manifest_name()
         self._write_manifest()
-
-    def _device_options(self):
-        """{method: options} of the block sized to this device; measures what the sizes follow from."""
-        options = {method: PAPER_SETTINGS[method] for method in self.profile.device_sized}
-        measured = {"profile": self.profile, "model": self.model, "progress": self.progress}
-        with_heads = any(map(needs_head, options)) and not self.no_head
-        return device_options(options, cached_cost(**measured), cached_head_cost(**measured) if with_heads else None)
 
     def _contenders(self, dataset):
         """One for each line, with the data set's own static automaton."""
@@ -338,6 +331,14 @@ class Measurement:
             found = compare(self.model, ids, oracle.ids, answer.ids)
             turns.append(answer.turn | {"comparison": dataclasses.asdict(found)})
         return turns
+
+
+def sized_options(profile, model, *, progress=True):
+    """{method: options} of a profile's block for this device; what sizes follow from is measured once, then cached."""
+    options = {method: PAPER_SETTINGS[method] for method in profile.device_sized}
+    measured = {"profile": profile, "model": model, "progress": progress}
+    with_heads = any(map(needs_head, options)) and not missing_head(profile)
+    return device_options(options, cached_cost(**measured), cached_head_cost(**measured) if with_heads else None)
 
 
 def dataset_of(question):

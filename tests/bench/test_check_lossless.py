@@ -38,6 +38,13 @@ def test_every_turn_of_every_question_is_compared_with_greedy_decoding(runs, que
     assert len(records) == 4 * 4 and sum("ids" in record for record in records) == 4
 
 
+def test_the_settings_for_this_device_are_checked_too(runs, questions):
+    sized = Check("smoke", ["eagle2", "sam"], ["hagrid"], 6, block="device", progress=False)
+    assert [line.block for line in sized.lines] == ["device", "device"]
+    assert sized.lines[0].options["vocabulary"] is not None, "drafts over a part of it, as no paper's line does"
+    assert all(dict(kinds) == {"identical": 1} for kinds in sized.run().values())
+
+
 def test_a_second_call_measures_only_what_is_missing(runs, questions, monkeypatch):
     check(["sam"])
     asked, answer = [], Contender.answer
