@@ -35,7 +35,7 @@ class Check:
     """The check of some methods on some data sets; `run` goes on from what is on file.
 
     methods: names of METHODS. datasets: their names. block: "paper" for the paper's settings, "device" for those sized
-    to this device. ValueError for an unknown method, MissingAssetError for one whose head is not there. Not thread-safe.
+    to this device. ValueError for an unknown method, MissingAssetError for one without a head. Not thread-safe.
     """
 
     def __init__(self, profile, methods, datasets, max_new_tokens=TOKENS, *, block="paper", progress=True):
