@@ -75,7 +75,7 @@ class Settings:
     a tenth. every: steps between checkpoints, each with a trial on `trials` prompts of `trial_tokens` new tokens.
     """
 
-    steps: int = 2600
+    steps: int = 5200
     batch_tokens: int = 512
     learning_rate: float = 2e-4
     logit_weight: float = 0.3

@@ -163,7 +163,7 @@ def test_an_estimate_counts_a_run_once_though_two_notebooks_show_it(tmp_path):
         Job(plan.Notebook(tmp_path / f"{n}_x.ipynb", records=plan.RECORDS[n]), {"minutes": m}, tmp_path, tmp_path)
         for n, m in (("02", 9.0), ("03", 6.0), ("04", 9.0))
     ]
-    assert estimate(jobs) == "at most about 20 minutes, 16 of them measuring"
+    assert estimate(jobs) == "at most about 19 minutes, 15 of them measuring"
 
 
 def test_an_interrupt_is_one_line(workspace, capsys, monkeypatch):
