@@ -11,6 +11,8 @@ from samlib import paths
 from samlib.bench import heads, load_model
 from samlib.bench.heads import head_identity, head_options, missing_head, random_head, reduced_vocabulary
 from samlib.bench.profiles import load_profile
+from samlib.bench.train_eagle import VOCABULARIES
+from samlib.bench.training_log import shipped_training
 from samlib.drafters import eagle_checkpoint
 from samlib.drafters.eagle_checkpoint import frequent_ids, load_head, shipped_head
 from samlib.drafters.registry import needs_head
@@ -97,6 +99,16 @@ def test_the_default_models_head_lies_under_its_profiles_name_and_ranks_enough_i
     folder = heads.shipped_folder(profile)
     assert folder is not None and missing_head(profile) is None
     assert len(frequent_ids(folder, heads.REDUCED)) == heads.REDUCED
+
+
+def test_the_default_models_head_brings_its_whole_training():
+    """Its manifest says how it was made, and its log has every step, a trial of the end and each vocabulary."""
+    training = shipped_training("cpu")
+    steps = training.manifest["training"]["steps"]
+    assert training.manifest["commit"] and training.manifest["dirty"] is False
+    assert training.manifest["steps"] == steps == training.steps["step"].max() == training.trials["step"].max()
+    assert training.vocabularies["size"].dropna().tolist() == [size for size in VOCABULARIES if size]
+    assert len(training.vocabularies) == len(VOCABULARIES)
 
 
 @pytest.mark.slow
