@@ -220,7 +220,7 @@ run_tests() {
     check "notebooks are stripped" verify_stripped
     check "default model" fetch_model
     check "HumanEval" fetch_human_eval
-    check "pytest" "$PYTHON" -P -m pytest -q -m "not slow"
+    check "pytest" "$PYTHON" -P -m pytest -q -n 2 --dist worksteal -m "not slow"
     check "notebooks, profile smoke" "$PYTHON" -P -m samlib run --profile smoke --fresh
 }
 
