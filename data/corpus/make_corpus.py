@@ -6,8 +6,8 @@ is written in one piece when it is complete, so that the script can be stopped a
 
     python data/corpus/make_corpus.py [--greedy] [--threads 1] [--batch 32] [--max-new-tokens 224]
 
-With --greedy it writes the greedy answers to the same prompts, into `greedy/`: what the model says when it is decoded as
-in the benchmarks. They are text to train on, and no part of the static automaton's corpus.
+With --greedy it writes the greedy answers to the same prompts, into `greedy/`: what the model says when it is decoded
+as in the benchmarks. They are text to train on, and no part of the static automaton's corpus.
 """
 
 import argparse
