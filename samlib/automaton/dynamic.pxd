@@ -25,6 +25,8 @@ cdef class DynamicAutomaton:
     cdef int64_t _load_edges(self, int32_t state) except -1
     cdef int32_t _occurrences_of(self, int32_t state) noexcept nogil
     cdef int64_t _most_frequent(self, int32_t state, int32_t* out, int64_t n) except -1
+    cdef int32_t children(self, int32_t state, int32_t* tokens, int32_t* counts) except -1
+    cdef int32_t last_earlier_end(self, int32_t state) noexcept nogil
     cdef int32_t earlier_occurrences(self, int32_t state) noexcept nogil
     cdef int32_t grow_tree(self, int32_t state, int32_t n, int32_t max_depth, int32_t least, DraftNodes* out) except -1
     cdef int _offer_children(self, int32_t state, int32_t count, int32_t parent, int32_t level) except -1

@@ -307,6 +307,25 @@ cdef class DynamicAutomaton:
         draft = Draft(tokens[:found], parents[:found], "dynamic", self.match_length)
         return (draft, counts[:found] / np.float64(of)) if return_probabilities else draft
 
+    cdef int32_t children(self, int32_t state, int32_t* tokens, int32_t* counts) except -1:
+        """Counted: write what followed a state's strings, in no order, and how often each; return how many."""
+        cdef int64_t degree = self._load_edges(state)
+        cdef int64_t i
+        for i in range(degree):
+            tokens[i] = self.edges[i].token
+            counts[i] = self._occurrences_of(self.edges[i].target)
+        return <int32_t>degree
+
+    cdef int32_t last_earlier_end(self, int32_t state) noexcept nogil:
+        """Counted: where a state's strings end last with something behind them, if that is known; else NONE.
+
+        It is of the match, and of every string that is no suffix of the text.
+        """
+        cdef int32_t end = self.latest_end
+        if state != self.match():
+            end = occurrences_of(&self.occurrences, state).last_end
+        return end if end + 1 < self.automaton.size else NONE
+
     cdef int32_t earlier_occurrences(self, int32_t state) noexcept nogil:
         """Counted: how often the strings of a state that is a suffix of the text ended before its end."""
         return self._occurrences_of(state) - 1

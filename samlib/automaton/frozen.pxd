@@ -61,6 +61,8 @@ cdef int place_advance(const Index* index, Place* place, const int32_t* tokens, 
                        ) noexcept nogil
 cdef int place_shorten(const Index* index, Place* place) noexcept nogil
 cdef int32_t place_count(const Index* index, const Place* place) noexcept nogil
+cdef int32_t place_children(const Index* index, const Place* place, int32_t most, int32_t* tokens, int32_t* counts
+                            ) noexcept nogil
 cdef int64_t place_continuation(const Index* index, const Place* place, bint latest) noexcept nogil
 cdef int64_t copy_document(const Index* index, int64_t position, int32_t* out, int64_t n) noexcept nogil
 cdef int64_t document_end(const Index* index, int64_t position) noexcept nogil

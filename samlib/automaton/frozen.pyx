@@ -318,6 +318,33 @@ cdef int32_t place_count(const Index* index, const Place* place) noexcept nogil:
     return 1 if place.target == LEAF else index.nodes[place.target].count
 
 
+cdef int32_t place_children(
+    const Index* index, const Place* place, int32_t most, int32_t* tokens, int32_t* counts
+) noexcept nogil:
+    """Write the tokens that follow the match, at most `most` (> 0), the most frequent first, and how often each does.
+
+    Returns how many were written, or DAMAGED.
+    """
+    cdef Place at = place[0]
+    cdef Edges edges
+    cdef int32_t edge, found
+    if place.depth:
+        if place.position == place.end:
+            return 0
+        tokens[0] = _token(index, index.text, place.position)
+        counts[0] = place_count(index, place)
+        return 1
+    if _edges(index, place.node, &edges) < 0:
+        return DAMAGED
+    found = min(most, edges.num_inner + edges.num_leaves)
+    for edge in range(found):
+        if _enter(index, &at, edge) < 0:
+            return DAMAGED
+        tokens[edge] = _token(index, index.text, at.position)
+        counts[edge] = 1 if at.target == LEAF else index.nodes[at.target].count
+    return found
+
+
 cdef int64_t copy_document(const Index* index, int64_t position, int32_t* out, int64_t n) noexcept nogil:
     """Copy n tokens from `position`, which lie in one document."""
     cdef int64_t i

@@ -19,7 +19,9 @@ cdef class Cursor:
     cdef int step(self, const int32_t* tokens, int64_t n) except -1 nogil
     cdef int64_t continuation(self, bint latest, int64_t* end) except -1 nogil
     cdef int64_t copy_first(self, int32_t* out, int64_t n) except -1 nogil
+    cdef int follow(self, Place* place, int32_t token) except -1 nogil
     cdef int shorten(self, Place* place) except -1 nogil
+    cdef int32_t children(self, const Place* place, int32_t most, int32_t* tokens, int32_t* counts) except -1 nogil
     cdef int32_t occurrences(self, const Place* place) except -1 nogil
     cdef int32_t grow_tree(self, const Place* place, int32_t n, int32_t max_depth, int32_t least, DraftNodes* out
                            ) except -1 nogil

@@ -23,6 +23,7 @@ from samlib.automaton.frozen cimport (
     copy_document,
     document_end,
     place_advance,
+    place_children,
     place_continuation,
     place_count,
     place_frequent,
@@ -321,6 +322,10 @@ cdef class Cursor:
         self.place = place
         return 0
 
+    cdef int follow(self, Place* place, int32_t token) except -1 nogil:
+        """Move a place as `advance(token)` moves the cursor; the cursor stays where it is."""
+        return 0 if place_advance(&self.automaton.index, place, &token, 1, self.max_length) >= 0 else _raise_damaged()
+
     @property
     def match_length(self):
         """Length of the longest suffix of the tokens so far that has a continuation inside some document.
@@ -407,6 +412,11 @@ cdef class Cursor:
         """How often the match of a place (not the root) occurs, at the ends of documents, too."""
         cdef int32_t count = place_count(&self.automaton.index, place)
         return count if count > 0 else _raise_damaged()
+
+    cdef int32_t children(self, const Place* place, int32_t most, int32_t* tokens, int32_t* counts) except -1 nogil:
+        """Write what follows the match of a place, at most `most` (> 0) tokens, best first; return how many."""
+        cdef int32_t found = place_children(&self.automaton.index, place, most, tokens, counts)
+        return found if found >= 0 else _raise_damaged()
 
     cdef int32_t grow_tree(
         self, const Place* place, int32_t n, int32_t max_depth, int32_t least, DraftNodes* out

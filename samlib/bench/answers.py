@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 from samlib.bench.tables import COLD, HF_OPTIONS, WITHOUT_STATIC
+from samlib.decoding.forward import synchronise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,14 +141,6 @@ def forward_clock(model):
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def synchronise(model):
-    """Wait until the model's device has done all that it was given."""
-    if model.device.type == "cuda":
-        import torch
-
-        torch.cuda.synchronize(model.device)
 
 
 def _hf_turn(model, prompt_ids, ids, forwards, total):

@@ -19,7 +19,6 @@ import numpy as np
 
 from samlib import paths
 from samlib.bench.cost_table import cost_rows, cost_text
-from samlib.bench.forward import prefilled, time_forward
 from samlib.bench.kernels import cpu_kernels
 from samlib.bench.machine import device_words, machine
 from samlib.bench.manifest import manifest_name, write_manifest
@@ -28,6 +27,7 @@ from samlib.bench.profiles import load_profile
 from samlib.bench.records import settings_key, sources_key, write_whole
 from samlib.bench.roofline import ForwardLimits, MachineProbe
 from samlib.bench.threads import settle_threads
+from samlib.decoding.forward import prefilled, time_forward
 
 RULE = 2  # part of every key: raise it where a measurement means something else than before
 WAYS = ("T", "T_plain")

@@ -26,7 +26,6 @@ from samlib import paths
 from samlib.bench.answers import Contender
 from samlib.bench.data import load_questions, rounds
 from samlib.bench.device_check_table import device_check_markdown
-from samlib.bench.forward import binary_tree
 from samlib.bench.heads import head_options
 from samlib.bench.losslessness import compare
 from samlib.bench.machine import device_words
@@ -38,6 +37,7 @@ from samlib.bench.prompts import prompt_ids
 from samlib.bench.records import write_whole
 from samlib.bench.static import load_static
 from samlib.bench.tables import ORACLE, Line
+from samlib.decoding.forward import binary_tree
 from samlib.errors import MissingAssetError
 
 MINUTES = 8.0

@@ -8,13 +8,13 @@ import time
 import numpy as np
 
 from samlib import paths
-from samlib.bench.answers import synchronise
 from samlib.bench.cost import cost_key
 from samlib.bench.heads import head_identity, head_options, reduced_vocabulary
 from samlib.bench.kernels import cpu_kernels
 from samlib.bench.machine import device_words
 from samlib.bench.records import settings_key, sources_key, write_whole
 from samlib.decoding.cpu_kernels import serve_drafter
+from samlib.decoding.forward import synchronise
 
 RULE = 1  # part of every key: raise it where a measurement means something else than before
 DEPTHS = (1, 5)

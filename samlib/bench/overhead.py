@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 
-from samlib.bench.answers import forward_clock, synchronise
+from samlib.bench.answers import forward_clock
 from samlib.bench.data import load_questions
 from samlib.bench.heads import head_options
 from samlib.bench.kernels import cpu_kernels
@@ -22,6 +22,7 @@ from samlib.bench.profiles import load_profile
 from samlib.bench.prompts import prompt_ids
 from samlib.bench.static import load_static
 from samlib.bench.threads import settle_threads
+from samlib.decoding.forward import synchronise
 from samlib.errors import MissingAssetError
 
 PARTS = ("draft", "verify", "update")

@@ -12,8 +12,8 @@ _ADAPTIVE = {"draft_size": 40, "l_bias": 5, "l_threshold": 5}
 _EAGLE = {"tree_size": 25, "vocabulary": None}
 _EAGLE2 = {"tree_size": 59, "depth": 6, "top_k": 10, "vocabulary": None}
 
-#: The settings behind a method's name in the paper (suffix_decoding's: its own authors'); every size counts speculated
-#: tokens, never the root. vocabulary: the ids that are drafted, None for all.
+#: The settings behind a method's name in the paper (suffix_decoding's: its own authors'; sam_auto, which is not in it,
+#: has a limit only); every size counts speculated tokens, never the root. vocabulary: the ids drafted, None for all.
 PAPER_SETTINGS = {
     "pld": {"draft_size": 10, "max_ngram": 3},
     "rest": {"draft_size": 64, "max_ngram": 16, "min_ngram": 2, "continuation": 10},
@@ -26,6 +26,7 @@ PAPER_SETTINGS = {
     "sam[e]": _ADAPTIVE | _EAGLE,
     "sam[e2]": _ADAPTIVE | _EAGLE2,
     "suffix_decoding": {"draft_size": 64, "max_spec_factor": 1.0, "min_token_prob": 0.1, "max_match_length": 64},
+    "sam_auto": {"draft_size": 64},
 }
 
 

@@ -44,14 +44,13 @@ class Trajectory:
             raise ValueError("a trajectory needs a prompt, and from one new token to its limit")
 
 
-def record(model, ids, *, max_new_tokens, top_k=0, method="sam", **options):
+def record(model, ids, drafter=None, *, max_new_tokens, top_k=0, **options):
     """Answer a prompt with samlib's decode loop, and return the Trajectory.
 
-    top_k: how many of the largest logits to record after each token; 0 for none. method, options: who drafts, which
-    makes a recording quicker and changes nothing in it. The options are those of `samlib.generate`, stop strings left
-    out.
+    drafter: who drafts, which makes a recording quicker and changes nothing in it; by default SAM. top_k: how many of
+    the largest logits to record after each token; 0 for none. options: of `samlib.generate`, stop strings left out.
     """
-    recorder = _Recorder(make_drafter(method, model=model), top_k)
+    recorder = _Recorder(drafter or make_drafter("sam"), top_k)
     steps = stream(model, ids, drafter=recorder, max_new_tokens=max_new_tokens, **options)
     for _ in steps:
         pass
@@ -148,7 +147,8 @@ class _PathOnly(Drafter):
             # An EOS that was drafted is on the path, but nothing was recorded after it.
             path = verified.path[: len(emitted)]
             top = None if verified.top is None else verified.top[path]
-            verified = Verified(verified.tokens[path], top, None, np.arange(len(path)))
+            places = np.arange(len(path), dtype=np.int32)
+            verified = Verified(verified.tokens[path], top, None, places, places - 1)
         self._drafter.observe(emitted, verified)
 
 

@@ -23,7 +23,7 @@ device: the bandwidth of reading memory and the peak rate of multiply-adds. The 
 import time
 from dataclasses import asdict, dataclass
 
-from samlib.bench.answers import synchronise
+from samlib.decoding.forward import synchronise
 
 READ_FLOATS = {"cpu": 1 << 26, "cuda": 1 << 28}  # floats in memory that is read: 256 MB and 1 GB
 MATRIX_SIDE = {"cpu": 512, "cuda": 8192}

@@ -215,11 +215,17 @@ class Measurement:
             Contender(
                 line,
                 context=cpu_kernels(self.profile, self.model),
-                assets=head_options(self.profile, self.model, line.method),
+                assets=self._assets(line.method),
                 **shared,
             )
             for line in self._lines()
         ]
+
+    def _assets(self, method):
+        """What of this machine a method drafts with: its head, or the measured cost of a forward."""
+        if method == "sam_auto":
+            return {"cost": cached_cost(self.profile, self.model, progress=self.progress)}
+        return head_options(self.profile, self.model, method)
 
     def _write_manifest(self, wall_seconds=None):
         facts = {"run": self.run.name, "tables": self.run.tables, "settings_key": self.key}

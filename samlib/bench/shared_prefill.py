@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from samlib.bench.answers import synchronise
 from samlib.decoding import TargetModel, served_by
+from samlib.decoding.forward import synchronise
 
 
 class SharedPrefill(TargetModel):

@@ -59,6 +59,7 @@ def device_options(paper_options, cost, head_cost=None):
     copied, tree_size = {"draft_size": best_copy_size(cost)}, best_tree_size(cost)
     eagle, eagle2 = ({}, {}) if head_cost is None else (best_eagle(cost, head_cost), best_eagle2(cost, head_cost))
     others = {"rest": {"draft_size": tree_size}, "lookahead": best_lookahead(cost)}
+    others |= {"sam_auto": {}}  # it weighs T(n) itself, at each step
     others |= {"eagle": eagle, "eagle2": eagle2, "sam[e]": copied | eagle, "sam[e2]": copied | eagle2}
     sizes = copied | {"tree_size": tree_size}
     return {

@@ -7,7 +7,7 @@ choice must not vary from process to process, since measurements are keyed by it
 
 import statistics
 
-from samlib.bench.forward import prefilled, time_forward
+from samlib.decoding.forward import prefilled, time_forward
 
 REPEATS = 5
 CONTEXT = 64

@@ -124,14 +124,14 @@ class CapturedTarget(TargetModel):
         super().__init__(captured.model)
         self._captured = captured
         self._cache = captured.cache
+        self.max_length = captured.max_length
 
     def check_room(self, num_tokens):
         """Raise ValueError unless a request of `num_tokens`, prompt and new ones, fits."""
-        longest = self._captured.max_length
-        if num_tokens > longest:
+        if num_tokens > self.max_length:
             raise ValueError(
-                f"prompt and new tokens come to {num_tokens}, beyond the {longest} of these CapturedForwards: make "
-                f"them with max_length={num_tokens} or more, or ask for fewer tokens"
+                f"prompt and new tokens come to {num_tokens}, beyond the {self.max_length} of these CapturedForwards: "
+                f"make them with max_length={num_tokens} or more, or ask for fewer tokens"
             )
 
     def check_hidden(self):

@@ -82,6 +82,11 @@ class CpuKernels:
 _OPEN = weakref.WeakKeyDictionary()  # {model: the CpuKernels that are open for it}
 
 
+def has_open_kernels(model):
+    """Does the model run on its CpuKernels just now?"""
+    return model in _OPEN
+
+
 def serve_drafter(model, drafter):
     """Let what a drafter runs itself run on the CpuKernels that are open for its model, if any are."""
     if model in _OPEN:

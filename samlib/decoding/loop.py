@@ -12,6 +12,7 @@ from samlib.decoding.clock import clock_for
 from samlib.decoding.cpu_kernels import serve_drafter
 from samlib.decoding.request import MODEL_EOS, check_request
 from samlib.decoding.result import Generation, Step
+from samlib.decoding.step_cost import step_cost
 from samlib.decoding.stopping import Stopping
 from samlib.decoding.target import target_for
 from samlib.drafters import Verified, make_drafter
@@ -22,7 +23,7 @@ def stream(
     input_ids,
     *,
     attention_mask=None,
-    method="sam",
+    method="sam_auto",
     drafter=None,
     static=None,
     max_new_tokens=128,
@@ -56,6 +57,8 @@ def stream(
     )
     target.check_room(len(request.prompt) + request.limit)
     serve_drafter(model, drafter)
+    if drafter.needs_cost and request.limit:
+        drafter.cost = step_cost(model)
     return Stream(target, drafter, request)
 
 
@@ -168,10 +171,12 @@ def accepted_path(draft, choices):
 
 def prefilled(prompt, hidden):
     """What the drafter may learn from the prefill: the prompt's hidden states, if it asked for them, else None."""
-    return None if hidden is None else Verified(prompt, None, hidden, np.arange(len(prompt)))
+    places = np.arange(len(prompt), dtype=np.int32)
+    return None if hidden is None else Verified(prompt, None, hidden, places, places - 1)
 
 
 def verified(root, draft, verification, kept):
     """What the drafter may learn from: the verified tokens and, if it asked, the top of their logits, hidden states."""
     tokens = np.concatenate([np.array([root], dtype=np.int32), draft.tokens])
-    return Verified(tokens, verification.top, verification.hidden, np.array(kept))
+    parents = np.concatenate([np.array([-1], dtype=np.int32), draft.parents + 1])
+    return Verified(tokens, verification.top, verification.hidden, np.array(kept), parents)

@@ -23,6 +23,11 @@ def target_for(model):
     return _makers.get(model, TargetModel)(model)
 
 
+def is_served(model):
+    """Is the model within a `served_by` context?"""
+    return model in _makers
+
+
 @contextlib.contextmanager
 def served_by(model, maker):
     """Within the context requests to the model get the TargetModel that `maker(model)` returns. Not thread-safe.
@@ -41,7 +46,8 @@ def served_by(model, maker):
 class TargetModel:
     """A Hugging Face causal LM that verifies drafts, for one request at a time. Not thread-safe.
 
-    model, device, dtype: the model's own. num_forwards: forwards made so far, prefills included. On a GPU, `verify`
+    model, device, dtype: the model's own. max_length: tokens of a request at most, prompt and new ones; None where
+    there is no limit. num_forwards: forwards made so far, prefills included. On a GPU, `verify`
     waits for the device once, to read the choices, and `keep` does not wait.
 
     Raises ValueError for a model that cannot be decoded losslessly here (see support.py).
@@ -53,6 +59,7 @@ class TargetModel:
         self.device = model.device
         self.dtype = model.dtype
         self.num_forwards = 0
+        self.max_length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         parameters = inspect.signature(model.forward).parameters
         self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
         self._keeps_logits = "logits_to_keep" in parameters

@@ -14,13 +14,15 @@ class Verified:
     tokens: int32 array of shape (m,), the root and the draft's tokens. top: int32 array of shape (m, k), the ids of the
     k largest logits at each of them, best first; None unless the drafter asked for them. hidden: tensor of shape
     (m, hidden size) on the model's device, the target's final hidden states (after its final norm) at each of them;
-    None unless the drafter asked for them. path: the indices of the root and of the accepted tokens below it.
+    None unless the drafter asked for them. path: the indices of the root and of the accepted tokens below it. parents:
+    int32 array of shape (m,), the index of the token before each, -1 for the root's.
     """
 
     tokens: np.ndarray
     top: np.ndarray | None
     hidden: object = None
     path: np.ndarray | None = None
+    parents: np.ndarray | None = None
 
 
 class Drafter:
@@ -29,11 +31,15 @@ class Drafter:
     top_k: how many of the largest logits at each verified token `observe` is to be shown; 0 for none.
     needs_hidden: is `observe` to be given hidden states, those of the prompt included?
     modules: the torch modules that drafting runs besides the target, for CpuKernels; drafters may share them.
+    needs_cost: is `cost` to be set before a request begins, to what says how long a forward takes: `cost.seconds(width,
+    context)`, for a forward over `width` tokens, the root included, after `context` tokens in the KV cache?
     """
 
     top_k = 0
     needs_hidden = False
     modules = ()
+    needs_cost = False
+    cost = None
 
     def begin(self, prompt):
         """Begin a request: forget the one before, take the prompt (int32 array of shape (n,))."""

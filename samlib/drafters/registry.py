@@ -5,7 +5,10 @@ import inspect
 import math
 
 from samlib.automaton.ids import check_number
+from samlib.drafters.acceptance import LEARNING_RATE
 from samlib.drafters.adaptive import AdaptiveDrafter
+from samlib.drafters.auto import MAX_SIZE as MAX_AUTO_SIZE
+from samlib.drafters.auto import SamAuto
 from samlib.drafters.lookahead import Lookahead
 from samlib.drafters.pld import PromptLookup
 from samlib.drafters.protocol import Drafter
@@ -90,6 +93,12 @@ def _suffix_decoding(static, model, draft_size=64, max_spec_factor=1.0, min_toke
     return SuffixDecoding(static, size, factor, check_number("min_token_prob", min_token_prob, 0, 1), length)
 
 
+def _sam_auto(static, model, draft_size=MAX_AUTO_SIZE, cost=None, rate=LEARNING_RATE):
+    if _size("draft_size", draft_size) > MAX_AUTO_SIZE:
+        raise ValueError(f"draft_size must lie in 1 … {MAX_AUTO_SIZE}, not {draft_size}")
+    return SamAuto(static, draft_size.__index__(), cost, check_number("rate", rate, 0, math.inf))
+
+
 _FACTORIES = {
     "autoregressive": _autoregressive,
     "pld": _pld,
@@ -103,6 +112,7 @@ _FACTORIES = {
     "sam[e]": _sam_eagle,
     "sam[e2]": _sam_eagle2,
     "suffix_decoding": _suffix_decoding,
+    "sam_auto": _sam_auto,
 }
 METHODS = tuple(_FACTORIES)
 
@@ -127,7 +137,9 @@ def make_drafter(name, *, model=None, static=None, **options):
     depth=6 (levels of the tree), top_k=10, vocabulary=None. sam: draft_size=40, l_bias=0, l_threshold=1. sam[t],
     sam[e], sam[e2]: draft_size=40, l_bias=5, l_threshold=5, and the options of token_recycling, eagle or eagle2.
     suffix_decoding: draft_size=64, max_spec_factor=1.0 (tokens drafted at most for each token of the match),
-    min_token_prob=0.1 (of a node's path), max_match_length=64.
+    min_token_prob=0.1 (of a node's path), max_match_length=64. sam_auto: draft_size=64 (at most), cost=None (what says
+    how long a forward over n tokens takes, with a method `seconds(n, context)`; None: measured at the model's first
+    request, in about the time of fifty forwards), rate=0.1 (of learning; 0 for none).
 
     Raises ValueError for an unknown method or a value out of range, TypeError for an unknown option or a value of the
     wrong type, MissingAssetError where the method needs what is not there.

@@ -88,10 +88,11 @@ TABLE1 = TableLayout(
         "sam[e]",
         "sam[e2]",
         "suffix_decoding",
+        "sam_auto",
     ),
     references=("hf_generate", "hf_prompt_lookup"),
     columns=TASK_LABELS,
-    optional=("token_recycling cold", "hf_prompt_lookup"),  # not measured with every profile
+    optional=("token_recycling cold", "sam_auto", "hf_prompt_lookup"),  # not in every block, nor with every profile
 )
 
 TABLE2 = TableLayout(
@@ -114,11 +115,13 @@ TABLE2 = TableLayout(
         "sam[e]",
         "sam[e2]",
         "suffix_decoding",
+        "sam_auto",
     ),
     references=("hf_generate",),
     columns={"human_eval": "HumanEval", "mbpp": "MBPP", "hagrid": "HAGRID", OVERALL: TASK_LABELS[OVERALL]},
     unit="data set",
     ranked=("human_eval", "mbpp", "hagrid", OVERALL),
+    optional=("sam_auto",),
 )
 
 _SAM_E2 = ("sam[e2]", "sam[e2] without static", "sam[e2] without dynamic")  # not taken apart with every profile

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from samlib import paths
-from samlib.bench import cost, forward, load_model, records, roofline
+from samlib.bench import cost, load_model, records, roofline
 from samlib.bench.cost import CostCurve, cached_cost, load_cost, measure_cost, order_of_pass
 from samlib.bench.profiles import load_profile
 from samlib.bench.roofline import ForwardLimits
@@ -183,20 +183,6 @@ def test_with_kernels_each_forward_is_timed_inside_and_outside_of_them(model, mo
     assert (found.T, found.T_plain) == ({1: 1.0, 2: 1.0}, {1: 2.0, 2: 2.0})
     assert found.kernels and found.further[9]["T_plain"] == {1: 2.0, 2: 2.0}
     assert list(found.curves("T_plain")) == [5, 9]
-
-
-def test_the_cache_is_rolled_back_after_every_forward(model):
-    target = forward.prefilled(model, 50)
-    for width in (1, 5, 61):
-        forward.time_forward(model, target, width)
-        assert target.num_cached == 50
-
-
-def test_the_draft_is_a_tree_whose_parents_come_first():
-    draft = forward.binary_tree(6)
-    assert draft.parents.tolist() == [-1, -1, 0, 0, 1, 1]
-    assert not draft.is_chain
-    assert len(forward.binary_tree(0)) == 0
 
 
 # ---- keeping ----

@@ -35,5 +35,5 @@ def test_outside_a_git_checkout_the_commit_is_unknown_and_nothing_fails(tmp_path
 def test_first_contact_names_model_device_threads_cost_and_time(tmp_path, monkeypatch):
     monkeypatch.setattr("samlib.paths.RUNS", tmp_path)
     text = first_contact("smoke", minutes=7)
-    for part in ("tiny-random", "thread", "T(8)/T(1) = ", "31 lines on each of 12 questions", "about 7 minutes"):
+    for part in ("tiny-random", "thread", "T(8)/T(1) = ", "32 lines on each of 12 questions", "about 7 minutes"):
         assert part in text

@@ -17,7 +17,7 @@ from ..decoding.models import (
     cycle_model,
     generation_defaults,
     greedy,
-    head_of,
+    means_of,
     random_model,
     random_prompt,
 )
@@ -34,7 +34,7 @@ def test_a_trajectory_is_the_greedy_answer_and_its_largest_logits(recorded_by):
     import torch
 
     model, prompt = random_model(initializer_range=0.1), random_prompt(1, 9) * 2
-    trajectory = record(model, prompt, max_new_tokens=40, top_k=5, method=recorded_by)
+    trajectory = record(model, prompt, make_drafter(recorded_by), max_new_tokens=40, top_k=5)
     expected = greedy(model, prompt, 40)
     with torch.inference_mode():
         logits = model(torch.tensor([prompt + expected])).logits[0, len(prompt) : -1]
@@ -114,7 +114,7 @@ def test_what_cannot_be_replayed_is_refused():
     with pytest.raises(ValueError, match=r"8 largest logits, of which the trajectory holds 4.*top_k=8"):
         replay(make_drafter("token_recycling"), trajectory)
     with pytest.raises(ValueError, match="hidden states"):
-        replay(make_drafter("eagle", model=model, **head_of("eagle", model)), trajectory)
+        replay(make_drafter("eagle", model=model, **means_of("eagle", model)), trajectory)
     with pytest.raises(ValueError, match="'stop'"):
         dataclasses.replace(trajectory, finish_reason="stop")
     with pytest.raises(ValueError, match="one new token"):

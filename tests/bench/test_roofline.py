@@ -58,7 +58,7 @@ def test_a_gpt2_reads_neither_tokens_nor_positions_but_its_output_layer():
 
 
 def test_the_cache_counted_is_the_cache_there_is():
-    from samlib.bench.forward import prefilled
+    from samlib.decoding.forward import prefilled
 
     model = llama(tied=True).eval()
     layers = prefilled(model, 7)._cache.layers

@@ -7,7 +7,7 @@ import samlib
 from samlib.bench.answers import samlib_answer
 from samlib.bench.shared_prefill import SharedPrefill
 from samlib.decoding import TargetModel, served_by, target_for
-from tests.decoding.models import counted_forwards, greedy, head_of, random_model, random_prompt
+from tests.decoding.models import counted_forwards, greedy, means_of, random_model, random_prompt
 
 METHODS = ["autoregressive", "token_recycling", "sam[t]", "lookahead", "autoregressive"]
 WITH_HEADS = ["eagle", "sam[e]", "token_recycling", "eagle2", "sam[e2]"]
@@ -19,7 +19,7 @@ def shared():
 
 
 def answer(shared, prompt, method, size=30):
-    drafter = samlib.make_drafter(method, model=shared.model, **head_of(method, shared.model))
+    drafter = samlib.make_drafter(method, model=shared.model, **means_of(method, shared.model))
     return samlib_answer(shared.model, prompt, size, drafter=drafter, prefill=shared)
 
 
@@ -53,7 +53,7 @@ def test_hidden_states_are_shared_too(shared):
     assert widths.count(200) == 2
     assert [method for method, turn in turns.items() if turn["prefill_saved"] == 0.0] == ["autoregressive", "eagle"]
     for method, turn in turns.items():
-        options = {"method": method, **head_of(method, shared.model)}
+        options = {"method": method, **means_of(method, shared.model)}
         alone = samlib.generate(shared.model, prompt, max_new_tokens=30, **options)
         assert turn["sources"].keys() == {step.source for step in alone.steps}
         assert (turn["drafted"], turn["accepted"]) == (

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import samlib
 from samlib import Draft, Drafter, StaticAutomaton
+from samlib.decoding.step_cost import StepCost
 
 from ..drafters.eagle import bigram_head, random_head
 
@@ -31,6 +32,7 @@ EAGER = {
     "suffix_decoding": {"max_match_length": 2, "max_spec_factor": 12.0, "min_token_prob": 0.01},
 }
 VOCABULARY = 64
+COST = StepCost({1: 1.0, 8: 1.3, 16: 1.7, 64: 5.5})  # about that of a small model on two cores
 FOLLOWING = {i: (i + 1) % 8 if i < 8 else i for i in range(32)}  # of the cycle model
 CYCLE_PROMPT = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
 FAMILIES = {
@@ -213,21 +215,24 @@ def draft_of(tokens, parents):
 
 
 def assets(method, model=None, prompts=()):
-    """What a method cannot do without, as keyword arguments: a static store for rest, a head for EAGLE's methods.
+    """What a method cannot do without, as keyword arguments: a static store for rest, and what `means_of` gives.
 
-    The store holds the cycle, or where prompts are given, what the model answers to them; for the head see `head_of`.
+    The store holds the cycle, or where prompts are given, what the model answers to them.
     """
     if method != "rest":
-        return head_of(method, model, prompts)
+        return means_of(method, model, prompts)
     return {"static": corpus_of(model, prompts, 20) if prompts else StaticAutomaton.build([cycle(0, 40)])}
 
 
-def head_of(method, model=None, prompts=()):
-    """{"head": folder} for a method that drafts with an EAGLE head, {} for any other.
+def means_of(method, model=None, prompts=()):
+    """{"head": folder} for a method that drafts with an EAGLE head, {"cost": …} for sam_auto, {} for any other.
 
-    Without a model it is a head for the cycle model, which is always right. With prompts it knows which token follows
-    which in what the model answers to them, so that some of its drafts are accepted; else it is random.
+    The cost is fixed, so that drafts do not depend on what a forward takes at the moment. Without a model the head is
+    one for the cycle model, which is always right. With prompts it knows which token follows which in what the model
+    answers to them, so that some of its drafts are accepted; else it is random.
     """
+    if method == "sam_auto":
+        return {"cost": COST}
     return {"head": _head(model, tuple(map(tuple, prompts)))} if method in HEADS else {}
 
 

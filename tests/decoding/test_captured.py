@@ -25,7 +25,7 @@ from .models import (
     cycle_model,
     draft_of,
     greedy,
-    head_of,
+    means_of,
     random_model,
     random_prompt,
 )
@@ -162,7 +162,7 @@ def test_every_model_and_method_returns_greedy_output(family, attention, method)
 @pytest.mark.parametrize("method", HEADS)
 def test_methods_that_need_hidden_states_are_refused_before_any_work(method, call):
     """At the call; the same request is served outside, and others inside."""
-    model, options = cycle_model(), {"method": method, "max_new_tokens": 9, **head_of(method)}
+    model, options = cycle_model(), {"method": method, "max_new_tokens": 9, **means_of(method)}
     with CapturedForwards(model, max_length=40, widths=(1, 8)), counted_forwards(model) as widths:
         with pytest.raises(ValueError, match="give no hidden states.*decode without them") as caught:
             call(model, cycle(0, 9), **options)

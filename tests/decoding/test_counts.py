@@ -19,7 +19,7 @@ from .models import (
     cycle,
     cycle_model,
     draft_of,
-    head_of,
+    means_of,
     random_model,
     random_prompt,
 )
@@ -38,6 +38,7 @@ SOURCES = {
     "sam[e]": {"dynamic", "static", "eagle", "none"},
     "sam[e2]": {"dynamic", "static", "eagle2", "none"},
     "suffix_decoding": {"dynamic", "static", "none"},
+    "sam_auto": {"dynamic", "static", "token_recycling", "none"},
 }
 
 
@@ -66,7 +67,7 @@ def check_counts(result, widths, method):
 def test_every_count_of_a_request(method, eos, cap):
     model, prompt = random_model(seed=3, initializer_range=0.1), random_prompt(3, 10)
     index = corpus_of(model, [prompt, random_prompt(4, 10)], 30)
-    options = {"static": index, "max_new_tokens": cap, "eos_token_id": eos, **head_of(method, model, [prompt])}
+    options = {"static": index, "max_new_tokens": cap, "eos_token_id": eos, **means_of(method, model, [prompt])}
     with counted_forwards(model) as widths:
         result = samlib.generate(model, prompt, method=method, **options)
     check_counts(result, widths, method)
@@ -75,7 +76,7 @@ def test_every_count_of_a_request(method, eos, cap):
 @EVERY_METHOD
 @pytest.mark.parametrize("cap", [5, 20, 50])
 def test_every_count_where_drafts_are_accepted(method, cap):
-    model, options = cycle_model(), {"static": StaticAutomaton.build([cycle(0, 30)]), **head_of(method)}
+    model, options = cycle_model(), {"static": StaticAutomaton.build([cycle(0, 30)]), **means_of(method)}
     with counted_forwards(model) as widths:
         result = samlib.generate(model, CYCLE_PROMPT, method=method, max_new_tokens=cap, **options)
     check_counts(result, widths, method)
@@ -150,7 +151,7 @@ def test_no_top_logits_for_a_drafter_that_asks_for_none():
 def test_stream_yields_the_steps_of_generate(method):
     model, prompt = random_model(seed=3, initializer_range=0.1), random_prompt(5, 10)
     options = {"method": method, "static": corpus_of(model, [prompt], 20), "max_new_tokens": 30}
-    options |= head_of(method, model, [prompt])
+    options |= means_of(method, model, [prompt])
     streamed = list(samlib.stream(model, prompt, **options))
     assert streamed == samlib.generate(model, prompt, **options).steps
 

@@ -30,7 +30,7 @@ from .models import (
     cycle_model,
     draft_of,
     greedy,
-    head_of,
+    means_of,
     random_model,
     random_prompt,
 )
@@ -405,7 +405,7 @@ def without_lm_head(model, monkeypatch):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_that_cannot_give_hidden_states_is_refused_before_any_work(family, spoil, call, monkeypatch):
     model, prompt = random_model(family), [1, 2, 3]
-    drafters = {method: samlib.make_drafter(method, model=model, **head_of(method, model)) for method in HEADS}
+    drafters = {method: samlib.make_drafter(method, model=model, **means_of(method, model)) for method in HEADS}
     spoil(model, monkeypatch)
     words, forwards = f"{type(model).__name__} has no base model below an LM head.*: use a method without", []
     hook = model.register_forward_pre_hook(lambda module, args: forwards.append(1))

@@ -10,7 +10,7 @@ import samlib
 from samlib import Draft, StaticAutomaton
 from samlib.decoding import TargetModel
 
-from .models import CYCLE_PROMPT, METHODS, cycle, cycle_model, draft_of, head_of
+from .models import CYCLE_PROMPT, METHODS, cycle, cycle_model, draft_of, means_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -47,7 +47,7 @@ def test_a_step_waits_once(model, draft, top_k):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_cycle_comes_out_and_its_time_is_told(model, method):
-    options = {"static": StaticAutomaton.build([cycle(0, 30)]), "max_new_tokens": 40, **head_of(method)}
+    options = {"static": StaticAutomaton.build([cycle(0, 30)]), "max_new_tokens": 40, **means_of(method)}
     result = samlib.generate(model, CYCLE_PROMPT, method=method, **options)
     assert result.tokens == cycle(4, 40)
     parts = sum(result.timings[phase] for phase in ("prefill", "draft", "verify", "update"))

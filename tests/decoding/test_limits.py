@@ -22,13 +22,13 @@ from .models import (
     cycle_model,
     generation_defaults,
     greedy,
-    head_of,
+    means_of,
     random_model,
     random_prompt,
 )
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
-SIZE_OPTIONS = {method: ("draft_size",) for method in ("pld", "rest", "sam", "sam[t]", "suffix_decoding")}
+SIZE_OPTIONS = {method: ("draft_size",) for method in ("pld", "rest", "sam", "sam[t]", "suffix_decoding", "sam_auto")}
 SIZE_OPTIONS |= {method: ("tree_size",) for method in ("token_recycling", "eagle", "eagle2")}
 SIZE_OPTIONS |= {method: ("draft_size", "tree_size") for method in ("sam[e]", "sam[e2]")}
 
@@ -42,7 +42,7 @@ SIZE_OPTIONS |= {method: ("draft_size", "tree_size") for method in ("sam[e]", "s
 def test_the_cap_is_exact_for_any_draft_size(method, size, cap):
     model, index = cycle_model(), StaticAutomaton.build([cycle(0, 40), [*cycle(0, 5), 9, 9, 9]])
     options = {name: size for name in SIZE_OPTIONS[method]} | {"static": index, "max_new_tokens": cap}
-    options |= head_of(method)
+    options |= means_of(method)
     with counted_forwards(model) as widths:
         result = samlib.generate(model, CYCLE_PROMPT, method=method, **options)
     assert result.tokens == cycle(4, cap)
@@ -82,7 +82,7 @@ def test_a_draft_is_never_deeper_than_the_room(cap):
 @pytest.mark.parametrize("prompt_size", [1, 11, 30, 61, 62, 63])
 def test_the_context_is_filled_to_its_last_position(method, prompt_size):
     model, prompt = cycle_model(max_positions=64), cycle(0, prompt_size)
-    options = {"static": StaticAutomaton.build([cycle(0, 40)]), **head_of(method)}
+    options = {"static": StaticAutomaton.build([cycle(0, 40)]), **means_of(method)}
     with counted_forwards(model) as widths:
         result = samlib.generate(model, prompt, method=method, max_new_tokens=500, **options)
     assert result.tokens == cycle(prompt_size, 64 - prompt_size)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import samlib
 from samlib import Draft, StaticAutomaton
+from samlib.decoding.step_cost import StepCost
 
 from .models import (
     EAGER,
@@ -24,13 +25,13 @@ from .models import (
     cycle_model,
     draft_of,
     greedy,
-    head_of,
+    means_of,
     random_model,
     random_prompt,
 )
 
 NEAR_TIE = 1e-3
-WARM = ("token_recycling", "sam[t]")  # what they learn from a request serves the next one
+WARM = ("token_recycling", "sam[t]", "sam_auto")  # what they learn from a request serves the next one
 COPYING = ("sam[t]", "sam[e]", "sam[e2]")  # they copy chains from the static store
 
 
@@ -58,7 +59,7 @@ def test_static_drafts_of_true_and_false_continuations(family, attention, method
     prompts = [random_prompt(seed, 8) for seed in range(4)]
     answers = [[*prompt, *greedy(model, prompt, 50)] for prompt in prompts]
     index = StaticAutomaton.build([*answers, *_near_copies(answers), *_forks(answers)])
-    options = EAGER[method] | head_of(method, model)
+    options = EAGER[method] | means_of(method, model)
     drafter, accepted = Watched(samlib.make_drafter(method, model=model, static=index, **options)), 0
     for prompt, answer in zip(prompts, answers, strict=True):
         result = samlib.generate(model, prompt, drafter=drafter, max_new_tokens=50)
@@ -134,7 +135,12 @@ def test_bad_drafts_cost_time_only():
         assert samlib.generate(model, prompt, drafter=drafter, max_new_tokens=30).tokens == answer
 
 
-MANY = {"rest": {}, "sam": {"l_bias": -5}, "suffix_decoding": {"min_token_prob": 0.0, "max_spec_factor": 30.0}}
+MANY = {
+    "rest": {},
+    "sam": {"l_bias": -5},
+    "suffix_decoding": {"min_token_prob": 0.0, "max_spec_factor": 30.0},
+    "sam_auto": {"cost": StepCost({1: 1.0})},  # a forward costs the same over any number of tokens
+}
 
 
 @pytest.mark.parametrize("method", MANY)
@@ -169,7 +175,7 @@ def test_one_drafter_for_requests_in_a_row():
     prompts = [random_prompt(seed, 12) for seed in (1, 2, 1)]
     index = corpus_of(model, prompts[:2])
     for method in METHODS:
-        options = {"static": index, **head_of(method, model, prompts)}
+        options = {"static": index, **means_of(method, model, prompts)}
         drafter = samlib.make_drafter(method, model=model, **options)
         for prompt in prompts:
             warm = samlib.generate(model, prompt, drafter=drafter, max_new_tokens=40)
@@ -258,6 +264,7 @@ OPTIONS = {
             "max_match_length": st.integers(1, 64),
         }
     ),
+    "sam_auto": st.fixed_dictionaries({"draft_size": st.integers(1, 64), "rate": st.floats(0, 10)}),
 }
 
 
@@ -282,7 +289,7 @@ def test_any_request_equals_greedy(data):
         max_new_tokens=cap,
         eos_token_id=eos or None,
         **data.draw(OPTIONS[method]),
-        **head_of(method, model),
+        **means_of(method, model),
     )
     if result.tokens != expected:
         assume(_gap_at_first_difference(model, prompt, result.tokens, expected) >= NEAR_TIE)

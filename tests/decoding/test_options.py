@@ -7,7 +7,7 @@ import pytest
 import samlib
 from samlib import StaticAutomaton
 
-from .models import CYCLE_PROMPT, HEADS, METHODS, assets, cycle, cycle_model, head_of, random_model, random_prompt
+from .models import CYCLE_PROMPT, HEADS, METHODS, assets, cycle, cycle_model, means_of, random_model, random_prompt
 
 INDEX = StaticAutomaton.build([cycle(0, 40)])
 SAM = ["sam", "sam[t]", "sam[e]", "sam[e2]"]
@@ -15,7 +15,7 @@ AUXILIARIES = ("token_recycling", "eagle", "eagle2")
 
 
 def run(method, *, static=None, prompt=CYCLE_PROMPT, cap=41, **options):
-    options = head_of(method) | {"static": static, "max_new_tokens": cap} | options
+    options = means_of(method) | {"static": static, "max_new_tokens": cap} | options
     result = samlib.generate(cycle_model(max_positions=128), prompt, method=method, **options)
     assert result.tokens == cycle(prompt[-1] + 1, cap)
     return result
@@ -32,7 +32,7 @@ def test_the_method():
     assert all(count < 41 for method, count in forwards.items() if method != "autoregressive")
 
 
-@pytest.mark.parametrize("method", ["pld", "rest", *SAM, "suffix_decoding"])
+@pytest.mark.parametrize("method", ["pld", "rest", *SAM, "suffix_decoding", "sam_auto"])
 def test_draft_size(method):
     small, large = (run(method, draft_size=size, **assets(method)) for size in (1, 16))
     assert all(len(step.tokens) <= 2 for step in small.steps if step.source not in AUXILIARIES)
@@ -120,7 +120,7 @@ def test_head(method):
     """A random head and one that knows what the model answers."""
     model, prompt = random_model(initializer_range=0.1), random_prompt(1, 12)
     ignorant, taught = (
-        samlib.generate(model, prompt, method=method, max_new_tokens=30, **head_of(method, model, prompts))
+        samlib.generate(model, prompt, method=method, max_new_tokens=30, **means_of(method, model, prompts))
         for prompts in ((), [prompt])
     )
     assert taught.tokens == ignorant.tokens
@@ -164,8 +164,9 @@ def test_a_ready_drafter_is_used():
     assert set(steps_by_source(result)) <= {"pld", "none"}
 
 
-def test_the_default_method_is_sam():
-    assert run("sam").steps == samlib.generate(cycle_model(max_positions=128), CYCLE_PROMPT, max_new_tokens=41).steps
+def test_the_default_method_is_sam_auto():
+    found = samlib.generate(cycle_model(max_positions=128), CYCLE_PROMPT, max_new_tokens=41, **means_of("sam_auto"))
+    assert found.steps == run("sam_auto").steps
 
 
 def test_generate_and_stream_show_the_same_arguments():
@@ -173,6 +174,6 @@ def test_generate_and_stream_show_the_same_arguments():
     shown = inspect.signature(samlib.generate)
     assert shown == inspect.signature(samlib.stream)
     assert list(shown.parameters)[:2] == ["model", "input_ids"]
-    assert shown.parameters["method"].default == "sam"
+    assert shown.parameters["method"].default == "sam_auto"
     assert shown.parameters["max_new_tokens"].default == 128
     assert list(shown.parameters)[-1] == "drafter_options"

@@ -17,8 +17,8 @@ from .models import (
     cycle_model,
     generation_defaults,
     greedy,
-    head_of,
     letters,
+    means_of,
     random_model,
     random_prompt,
 )
@@ -41,7 +41,7 @@ def test_eos_ids(method, eos):
     """EOS is kept once, nothing follows it, and the earliest of several wins; ids that never come change nothing."""
     model = cycle_model()
     expected = greedy(model, CYCLE_PROMPT, 20, eos_token_id=list(eos) if isinstance(eos, tuple) else eos)
-    options = {"static": INDEX, "max_new_tokens": 20, "eos_token_id": eos, **head_of(method)}
+    options = {"static": INDEX, "max_new_tokens": 20, "eos_token_id": eos, **means_of(method)}
     result = samlib.generate(model, CYCLE_PROMPT, method=method, **options)
     stops = {eos} if isinstance(eos, int) else set(eos)
     assert result.tokens == expected
@@ -52,7 +52,7 @@ def test_eos_ids(method, eos):
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "autoregressive"])
 def test_some_eos_was_inside_a_draft(method):
     """The test above would show nothing if no draft reached past an EOS."""
-    drafter = samlib.make_drafter(method, model=cycle_model(), static=INDEX, **head_of(method))
+    drafter = samlib.make_drafter(method, model=cycle_model(), static=INDEX, **means_of(method))
     prompt = cycle(0, 40)
     samlib.generate(cycle_model(), prompt, drafter=drafter, max_new_tokens=20)  # Token Recycling learns the cycle
     results = [
@@ -128,7 +128,7 @@ def test_stop_strings_end_as_greedy_does(method, stop):
     model, tokenizer = cycle_model(), letters()
     options = {"stop_strings": stop, "tokenizer": tokenizer}
     expected = greedy(model, CYCLE_PROMPT, 20, **options)
-    options |= {"static": INDEX, "max_new_tokens": 20, **head_of(method)}
+    options |= {"static": INDEX, "max_new_tokens": 20, **means_of(method)}
     result = samlib.generate(model, CYCLE_PROMPT, method=method, **options)
     assert result.tokens == expected
     assert result.finish_reason == ("length" if len(expected) == 20 else "stop")

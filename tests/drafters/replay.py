@@ -72,14 +72,16 @@ def verified(drafter, known, draft, accepted, emitted):
     Of these, what last followed it in the stream comes first.
     """
     tokens = np.concatenate([[known[-1]], draft.tokens]).astype(np.int32)
+    parents = np.concatenate([[-1], draft.parents + 1]).astype(np.int32)
     hidden = _states(tokens) if drafter.needs_hidden else None
+    path = np.array([0, *(node + 1 for node in accepted)])
     if not drafter.top_k:
-        return Verified(tokens, None, hidden, np.array([0, *(node + 1 for node in accepted)]))
+        return Verified(tokens, None, hidden, path, parents)
     followed = dict(zip(known, [*known[1:], emitted[0]], strict=True))
     rows = [_successors(int(token), followed.get(int(token)), drafter.top_k) for token in tokens]
-    for row, token in zip([0, *[node + 1 for node in accepted]], emitted, strict=True):
+    for row, token in zip(path.tolist(), emitted, strict=True):
         rows[row] = _successors(int(tokens[row]), token, drafter.top_k)
-    return Verified(tokens, ids(rows))
+    return Verified(tokens, ids(rows), hidden, path, parents)
 
 
 def _states(tokens, size=32):

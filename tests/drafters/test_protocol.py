@@ -13,7 +13,7 @@ import samlib
 from samlib import METHODS, Draft, StaticAutomaton, make_drafter
 
 from ..automaton.strategies import SMALL_IDS, corpora, texts
-from ..decoding.models import HEADS, random_model
+from ..decoding.models import HEADS, means_of, random_model
 from .eagle import bigram_head
 from .replay import check_draft, replay
 
@@ -33,6 +33,7 @@ LARGEST = {
     "sam[e]": 40,
     "sam[e2]": 59,
     "suffix_decoding": 64,
+    "sam_auto": 64,
 }
 STORE = StaticAutomaton.build([[1, 2, 3, 1, 2], [3, 1, 2, 0, 4]])
 STREAM = np.random.default_rng(3).permutation(40)[:30].tolist() * 8
@@ -41,13 +42,13 @@ EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 
 @pytest.fixture(scope="module")
 def drafter_of(tmp_path_factory):
-    """make_drafter, which gives the methods with a head a model and a head that knows STREAM."""
+    """make_drafter, which gives the methods with a head a model and a head that knows STREAM, and sam_auto a cost."""
     head = cache(lambda: bigram_head(tmp_path_factory.mktemp("head"), random_model(), dict(pairwise(STREAM))))
 
     def make(method, **options):
         if method in HEADS:
             options = {"model": random_model(), "head": head()} | options
-        return make_drafter(method, **options)
+        return make_drafter(method, **means_of(method) if method not in HEADS else {}, **options)
 
     return make
 
@@ -74,7 +75,7 @@ def check_every_draft(method, drafter, prompt, stream, max_room):
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in HEADS])
 @any_request
 def test_every_draft_is_well_formed(method, prompt, stream, documents, max_room):
-    drafter = make_drafter(method, static=StaticAutomaton.build(documents))
+    drafter = make_drafter(method, static=StaticAutomaton.build(documents), **means_of(method))
     check_every_draft(method, drafter, prompt, stream, max_room)
 
 
@@ -96,7 +97,7 @@ def test_every_draft_of_a_repetitive_stream_is_well_formed_and_some_are_accepted
 
 @EVERY_METHOD
 def test_a_request_begins_fresh(drafter_of, method):
-    """Nothing is left of an older request after `reset`, nor, but for Token Recycling's matrix, after `begin`."""
+    """Nothing is left of an older request after `reset`, nor, but for what is kept on purpose, after `begin`."""
     rng = np.random.default_rng(4)
     before, stream = rng.integers(0, 5, 80).tolist(), rng.integers(0, 5, 80).tolist()
     drafter = drafter_of(method, static=STORE)
@@ -109,7 +110,7 @@ def test_a_request_begins_fresh(drafter_of, method):
     fresh = drafts_of(stream)
     drafter.reset()
     drafts_of(before)
-    if method not in ("token_recycling", "sam[t]"):
+    if method not in ("token_recycling", "sam[t]", "sam_auto"):
         assert drafts_of(stream) == fresh
     drafter.reset()
     assert drafts_of(stream) == fresh
@@ -177,6 +178,8 @@ def test_an_unknown_method_is_refused_with_the_nearest_name():
         ("eagle2", "dept", "depth"),
         ("sam[e]", "vocab", "vocabulary"),
         ("sam[e2]", "topk", "top_k"),
+        ("sam_auto", "costs", "cost"),
+        ("sam_auto", "rates", "rate"),
     ],
 )
 def test_a_misspelt_option_is_refused_with_the_nearest_one(method, misspelt, meant):
@@ -205,6 +208,7 @@ def test_a_misspelt_option_is_refused_with_the_nearest_one(method, misspelt, mea
         ("lookahead", "guesses"),
         ("suffix_decoding", "draft_size"),
         ("suffix_decoding", "max_match_length"),
+        ("sam_auto", "draft_size"),
     ],
 )
 def test_sizes_are_checked_when_the_drafter_is_made(method, size):
@@ -223,7 +227,7 @@ def test_biases_and_thresholds_are_integers(option, bad):
         make_drafter("sam", **{option: bad})
 
 
-@pytest.mark.parametrize("method", ["rest", "sam", "sam[t]", "sam[e]", "sam[e2]", "suffix_decoding"])
+@pytest.mark.parametrize("method", ["rest", "sam", "sam[t]", "sam[e]", "sam[e2]", "suffix_decoding", "sam_auto"])
 def test_a_static_index_must_be_one(drafter_of, method):
     with pytest.raises(TypeError):
         drafter_of(method, static=[[1, 2, 3]])
@@ -240,6 +244,7 @@ def test_a_static_index_must_be_one(drafter_of, method):
         ("eagle2", "tree_size"),
         ("sam", "draft_size"),
         ("suffix_decoding", "draft_size"),
+        ("sam_auto", "draft_size"),
     ],
 )
 def test_sizes_count_drafted_tokens_only(drafter_of, method, option, size):

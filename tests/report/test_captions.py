@@ -79,7 +79,7 @@ def test_a_table_names_the_n_of_each_column_where_they_differ():
 
 def test_sources_and_phases_say_what_they_are_shares_of():
     steps = sources_caption(sources_frame(), TABLE1, "cpu", RECORDS)
-    assert steps.startswith("Table 1: share of verification steps") and steps.endswith("n = 26,000 steps.")
+    assert steps.startswith("Table 1: share of verification steps") and steps.endswith("n = 28,000 steps.")
     time = phases_caption(table_frame(), TABLE1, "cpu", RECORDS)
     assert time.startswith("Table 1: share of each method's total time") and "n = 30 questions in all" in time
 

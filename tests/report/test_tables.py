@@ -54,10 +54,11 @@ def test_the_rows_are_the_papers_and_those_beside_it_in_order():
         return " ".join(dict.fromkeys(cells.loc[cells["block"] == block, "method"].str.replace(" ", "_")))
 
     retrieval = "autoregressive pld rest lookahead token_recycling"
-    heads, ours = "eagle eagle2", "sam sam[t] sam[e] sam[e2] suffix_decoding hf_generate"
-    assert rows(TABLE1, "paper") == f"{retrieval} token_recycling_cold {heads} {ours} hf_prompt_lookup"
-    assert rows(TABLE1, "device") == f"{retrieval} {heads} {ours} hf_prompt_lookup"
-    assert rows(TABLE2, "paper") == rows(TABLE2, "device") == f"{retrieval} {heads} {ours}"
+    others, references = "eagle eagle2 sam sam[t] sam[e] sam[e2] suffix_decoding", "hf_generate hf_prompt_lookup"
+    assert rows(TABLE1, "paper") == f"{retrieval} token_recycling_cold {others} {references}"
+    assert rows(TABLE1, "device") == f"{retrieval} {others} sam_auto {references}"
+    assert rows(TABLE2, "paper") == f"{retrieval} {others} hf_generate"
+    assert rows(TABLE2, "device") == f"{retrieval} {others} sam_auto hf_generate"
     ablated = "sam[t] sam[t]_without_static sam[t]_without_dynamic sam[t]_without_auxiliary"
     ablated += " sam[e2] sam[e2]_without_static sam[e2]_without_dynamic"
     alone = "sam sam_without_static sam_without_dynamic"
