@@ -34,7 +34,7 @@ def first_contact(profile="cpu", *, minutes=None, model=None):
 
 def _plan(profile):
     """What is measured, for each run: "Tables 1 and 3: 23 lines on each of 12 to 72 questions"."""
-    parts = [_run_plan(run, profile) for run in RUNS.values()]
+    parts = [_run_plan(run, profile) for run in RUNS.values() if run_datasets(run, profile)]
     return ";\n         ".join([*parts, f"{profile.max_new_tokens} new tokens a turn"])
 
 

@@ -8,8 +8,8 @@ model learnt online (acceptance.pyx), and how many tokens are worth verifying fr
 At every place of the tree, the tokens that may come next are those that followed the longest match in the text and the
 two next shorter ones, the same in the static index, and those that the target found likely after the last token and
 after the last two (successors.pyx). The automata walk along with the tree, so that a branch that one source began goes
-on by whatever the others know of it. The tree grows best-first by the probability of its paths, which are the chances of its
-nodes to be accepted; of its sizes n the one is taken that maximises (1 + their sum) / T(n + 1).
+on by whatever the others know of it. The tree grows best-first by the probability of its paths, which are the chances
+of its nodes to be accepted; of its sizes n the one is taken that maximises (1 + their sum) / T(n + 1).
 """
 
 cimport numpy as cnp

@@ -14,7 +14,7 @@ from samlib.report.save import data_uri, write_whole
 from samlib.report.sentences import complexity_findings, cost_findings
 from samlib.report.shares import PHASES_TITLE, SOURCES_TITLE, phases_table, sources_table
 from samlib.report.table_sentences import table_findings
-from samlib.report.tables import all_cells, complete_table, speedup_grid
+from samlib.report.tables import all_cells, complete_table, speedup_grid, without_idle_blocks
 from samlib.report.training_sentences import training_findings
 
 CSS_FILE = Path(__file__).with_name("page.css")
@@ -70,6 +70,7 @@ def _table(name, layout):
     frame = _read_csv(name, layout.name)
     if frame is None:
         return _missing(layout.short_title, f"Not measured yet: run notebook {layout.notebook}.")
+    frame, layout = without_idle_blocks(frame, layout)
     cells = complete_table(frame, layout)
     parts = [f"<h2>{escape(layout.title)}</h2>", f'<p class="note">{escape(_caption(name, layout.name))}</p>']
     for block, label in layout.blocks.items():

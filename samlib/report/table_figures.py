@@ -20,7 +20,7 @@ from samlib.report.styles import (
     method_style,
     style_context,
 )
-from samlib.report.tables import complete_table, is_not_run
+from samlib.report.tables import complete_table, is_not_run, without_idle_blocks
 
 UNDRAWN = (BASELINE, "hf_generate")  # the line at 1, and what drafts nothing
 PAPER_DOT = {"markerfacecolor": "white", "markeredgewidth": 0.8, "zorder": 1.5}
@@ -36,6 +36,7 @@ def plot_table(frame, layout):
     Speed-up by column and method, one panel a block; of an ablation, speed-up and MAT of the overall column, one row a
     variant. What was not run is named in the figure.
     """
+    frame, layout = without_idle_blocks(frame, layout)
     cells = complete_table(frame, layout)
     with style_context():
         return _plot_ablation(cells, layout) if layout.ablated else _plot_columns(cells, layout)

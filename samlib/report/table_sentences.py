@@ -6,7 +6,7 @@ from samlib.bench.metrics import BASELINE, OVERALL
 from samlib.report.formats import listed, number, with_interval
 from samlib.report.layouts import OTHER_BASELINE
 from samlib.report.styles import method_style
-from samlib.report.tables import complete_table, is_not_run
+from samlib.report.tables import complete_table, is_not_run, without_idle_blocks
 
 
 def table_findings(frame, layout):
@@ -14,6 +14,7 @@ def table_findings(frame, layout):
 
     frame: of `samlib.bench.metrics`, or the table's CSV read back.
     """
+    frame, layout = without_idle_blocks(frame, layout)
     cells = complete_table(frame, layout)
     measured = cells[cells["n"] > 0]
     of_blocks = [

@@ -3,11 +3,13 @@
 "–" is a cell that was not measured, or too few questions; "not run" a line that there was no time for, or no head.
 """
 
+import dataclasses
+
 import pandas as pd
 
 from samlib.bench.cost_table import basis, cost_table
 from samlib.bench.losslessness import ROUNDING_FACTOR
-from samlib.bench.metrics import NOT_RUN, OVERALL
+from samlib.bench.metrics import BASELINE, NOT_RUN, OVERALL
 from samlib.report.formats import ABSENT, in_italics, interval, markdown_table, number, with_interval
 from samlib.report.layouts import OTHER_BASELINE, STARRED
 from samlib.report.save import save_csv, save_markdown
@@ -39,6 +41,16 @@ def complete_table(frame, layout):
     return complete
 
 
+def without_idle_blocks(frame, layout):
+    """(frame, layout) without the blocks in which the profile measures nothing but the baseline."""
+    own = frame[~frame["method"].isin([BASELINE, *layout.references])]
+    idle = set(layout.blocks) & set(frame["block"]) - set(own["block"])
+    if len(idle) == len(layout.blocks):
+        return frame, layout
+    blocks = {block: label for block, label in layout.blocks.items() if block not in idle}
+    return frame[~frame["block"].isin(idle)], dataclasses.replace(layout, blocks=blocks)
+
+
 def save_table(frame, layout, profile, caption, *, sources=None, phases=None):
     """Write figures/<profile>/<table>.md and .csv from the frame of a table; returns the two paths.
 
@@ -49,7 +61,8 @@ def save_table(frame, layout, profile, caption, *, sources=None, phases=None):
         if shares is not None:
             save_csv(shares, f"{layout.name}_{name}", profile)
     text = table_markdown(frame, layout, caption, sources=sources, phases=phases)
-    return save_markdown(text, layout.name, profile), save_csv(complete_table(frame, layout), layout.name, profile)
+    cells = complete_table(*without_idle_blocks(frame, layout))
+    return save_markdown(text, layout.name, profile), save_csv(cells, layout.name, profile)
 
 
 def save_cost(rows, profile, caption):
@@ -64,6 +77,7 @@ def table_markdown(frame, layout, caption="", *, sources=None, phases=None):
     Behind them the shares by source and by phase, where given, and what the frame's attrs list: lines not run, and
     answers that differ.
     """
+    frame, layout = without_idle_blocks(frame, layout)
     cells = complete_table(frame, layout)
     parts = [f"# {layout.title}", caption, _how_to_read(layout)]
     for block, label in layout.blocks.items():
@@ -81,6 +95,7 @@ def table_markdown(frame, layout, caption="", *, sources=None, phases=None):
 
 def summary_table(frame, layout):
     """The "overall" rows of every block as a DataFrame of strings, for a notebook."""
+    frame, layout = without_idle_blocks(frame, layout)
     overall = _overall(frame, layout)
     index = pd.MultiIndex.from_arrays([overall["block"].map(layout.blocks), overall["method"].map(_label)])
     return pd.DataFrame(_measures(overall)).set_axis(index.set_names(["Block", "Method"]))
@@ -91,6 +106,7 @@ def summary_text(frame, layout):
 
     The overall rows; where the layout ranks several columns, the speed-ups in each of those.
     """
+    frame, layout = without_idle_blocks(frame, layout)
     cells = complete_table(frame, layout)
     several = len(layout.ranked) > 1
     lines = [f"{layout.title}, each with its 95 % interval" if several else layout.title]

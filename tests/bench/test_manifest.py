@@ -1,5 +1,6 @@
 """The manifest: complete, portable, atomic."""
 
+import dataclasses
 import datetime
 import json
 
@@ -37,3 +38,9 @@ def test_first_contact_names_model_device_threads_cost_and_time(tmp_path, monkey
     text = first_contact("smoke", minutes=7)
     for part in ("tiny-random", "thread", "T(8)/T(1) = ", "32 lines on each of 12 questions", "about 7 minutes"):
         assert part in text
+
+
+def test_a_run_without_data_sets_is_not_announced(tmp_path, monkeypatch):
+    monkeypatch.setattr("samlib.paths.RUNS", tmp_path)
+    text = first_contact(dataclasses.replace(load_profile("smoke"), datasets=("spec_bench",)))
+    assert "Tables 1 and 3" in text and "Table 2" not in text

@@ -145,6 +145,22 @@ def test_a_text_that_repeats_itself_is_drafted_from_with_confidence():
     assert draft.tokens.tolist()[:5] == [12, 13, 14, 15, 16] and (draft.source, draft.match_length) == ("dynamic", 42)
 
 
+def test_a_match_with_very_many_continuations_is_not_read_and_options_are_bounded():
+    """Of 40 tokens that followed, none stands out; in the index the eight most frequent ones are looked at."""
+    many = [token for other in range(100, 140) for token in (7, other)]
+    few = [token for other in range(100, 120) for token in (7, other)]
+    for text, seen in ((many, 0), (few, 20)):
+        drafter = make_drafter("sam_auto", cost=FLAT)
+        drafter.begin(int32([*text, 7]))
+        assert len(drafter.options()) == seen
+    drafter = make_drafter("sam_auto", cost=FLAT, static=StaticAutomaton.build([[7, other] for other in range(60)]))
+    drafter.begin(int32([9, 7]))
+    assert len(drafter.options()) == 8
+    drafter._foresight.successors.learn(9, Verified(int32([7]), int32([range(200, 208)]), None, None, int32([-1])))
+    drafter.begin(int32([*few, 8, *few, 9, 7]))
+    assert 20 < len(drafter.options()) <= 40 and 0 < len(drafter.propose(99)) <= 64
+
+
 def test_nothing_known_is_nothing_drafted():
     drafter = make_drafter("sam_auto", cost=FLAT)
     drafter.begin(int32([1, 2, 3]))

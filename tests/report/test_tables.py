@@ -19,6 +19,7 @@ from samlib.report.tables import (
     summary_table,
     summary_text,
     table_markdown,
+    without_idle_blocks,
 )
 from tests.report.synthetic import cost_curve, not_run, number_of_lines, phases_frame, sources_frame, table_frame
 
@@ -249,3 +250,26 @@ def test_the_cost_of_a_forward_is_saved_with_caption_limits_and_every_cell():
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(lines) == 2 + 2 * 4  # head, rule, two contexts of four widths
     assert "| 300 | 8 | 60 [57–66] | 1.20 | 100 [95–110] | 1.82 | 20.5 | 21.7 | 2.77 |" in lines
+
+
+# ---- blocks in which nothing is measured ----
+
+
+def test_a_block_with_nothing_but_the_baseline_is_left_out():
+    frame = table_frame()
+    own = ~frame["method"].isin(["autoregressive", *TABLE1.references])
+    only_sized = frame[(frame["block"] != "paper") | ~own]
+    trimmed, layout = without_idle_blocks(only_sized, TABLE1)
+    assert list(layout.blocks) == ["device"] and set(trimmed["block"]) == {"device", "reference"}
+    for text in (table_markdown(only_sized, TABLE1), summary_text(only_sized, TABLE1)):
+        assert "Sized to this device" in text and "Paper settings" not in text
+    _, csv = save_table(only_sized, TABLE1, "smoke", "")
+    assert set(pd.read_csv(csv)["block"]) == {"device"}
+
+
+def test_blocks_of_which_nothing_at_all_was_measured_stay():
+    frame = table_frame()
+    for rest in (frame, frame[frame["method"] == "autoregressive"], frame[frame["block"] == "device"]):
+        trimmed, layout = without_idle_blocks(rest, TABLE1)
+        assert layout is TABLE1 or layout == TABLE1
+        assert trimmed.equals(rest)
