@@ -122,12 +122,12 @@ def tree_paths(draft):
 # --- what the weights mean
 
 
-def test_the_prior_trusts_long_matches_and_first_ranks():
+def test_the_prior_trusts_what_followed_long_matches_last_and_the_first_ranks():
     prior = load_prior()
     assert {name: part.shape for name, part in prior.items()} == SHAPES
-    both = prior["row"] + prior["pair"]  # where both are known, they mostly agree
-    assert (both[0] > both[1:]).all()
-    assert prior["hit"][0, 6:, 0].mean() > prior["hit"][0, :3, 0].mean()
+    ranks = prior["row"] + prior["pair"]  # where both are known, they mostly agree
+    assert ranks[:2].min() > ranks[2:].max()
+    assert prior["latest"][5:].min() > 1 > prior["latest"][:4].max()
 
 
 def test_a_prior_of_other_shapes_is_refused():
