@@ -24,24 +24,24 @@ import numpy as np
 cdef enum:
     NUM_LENGTHS = 9             # classes of match lengths …
     NUM_COUNTS = 3              # … and of occurrences
-    # where each kind of weight begins
-    HIT = 0                             # per match, length and count: the option is one of its continuations
-    SHARE = NUM_MATCHES * 9 * 3                   # per match and length: times the logarithm of its share
-    MISS = SHARE + NUM_MATCHES * 9                # per match and length: the option is none of them
-    LATEST = MISS + NUM_MATCHES * 9               # per length of the longest match in the text
-    ROW = LATEST + 9                    # per rank; the last one for no rank
-    PAIR = ROW + 9
-    NUM_WEIGHTS = PAIR + 9
-    MOST_USED = 3 * NUM_MATCHES + 3
+    # Where each kind of weight begins:
+    HIT = 0                                             # per match, length, count: it is one of the continuations
+    SHARE = NUM_MATCHES * NUM_LENGTHS * NUM_COUNTS      # per match, length: times the logarithm of its share
+    MISS = SHARE + NUM_MATCHES * NUM_LENGTHS            # per match, length: it is none of the continuations
+    LATEST = MISS + NUM_MATCHES * NUM_LENGTHS           # per length of the longest match in the text
+    ROW = LATEST + NUM_LENGTHS                          # per rank; the last one for no rank
+    PAIR = ROW + NUM_RANKS + 1
+    NUM_WEIGHTS = PAIR + NUM_RANKS + 1
+    MOST_USED = 2 * NUM_MATCHES + 3
 
 # name of a kind of weight -> its shape; in the order of their places
 SHAPES = {
-    "hit": (NUM_MATCHES, 9, 3),
-    "share": (NUM_MATCHES, 9),
-    "miss": (NUM_MATCHES, 9),
-    "latest": (9,),
-    "row": (9,),
-    "pair": (9,),
+    "hit": (NUM_MATCHES, NUM_LENGTHS, NUM_COUNTS),
+    "share": (NUM_MATCHES, NUM_LENGTHS),
+    "miss": (NUM_MATCHES, NUM_LENGTHS),
+    "latest": (NUM_LENGTHS,),
+    "row": (NUM_RANKS + 1,),
+    "pair": (NUM_RANKS + 1,),
 }
 LEARNING_RATE = 0.1
 PRIOR_WORTH = 25.0
@@ -52,7 +52,6 @@ def load_prior():
     """The weights that samlib brings, {kind: array}."""
     parts = json.loads(PRIOR_FILE.read_text(encoding="utf-8"))
     return {name: np.array(parts[name]) for name in SHAPES}
-
 
 
 cdef inline int32_t _length_class(int32_t length) noexcept nogil:
