@@ -36,7 +36,7 @@ def test_all_flags_reach_the_options(tmp_path):
         (["--dryrun"], "did you mean --dry-run?"),
         (["--mintues=3"], "did you mean --minutes?"),
         (["cpu"], "unknown argument cpu"),
-        (["--profile", "cpi"], "unknown profile cpi; did you mean cpu? (known: cpu, cpu-full, smoke)"),
+        (["--profile", "cpi"], "unknown profile cpi; did you mean cpu? (known: cpu, cpu-full, smoke, spec-bench)"),
         (["--profile", "../x"], "unknown profile ../x"),
         (["--profile"], "--profile"),
         (["--only", "99"], "no notebook 99 (there are 00, 01"),
