@@ -122,8 +122,9 @@ def main(arguments=None):
     for method, settings in itertools.product(METHODS, (threshold_settings(), size_settings())):
         grid = grid_of(replayed_rows(recorded, method, settings, **shared))
         print(grids_text(method, grid), end="\n\n")
-        found[f"{method}, {' and '.join(settings[0])}"] = grid.to_dict("records")
-    print(json.dumps({"grids": found}))
+        numbers = grid.astype(object).where(grid.notna(), None)  # JSON has no nan
+        found[f"{method}, {' and '.join(settings[0])}"] = numbers.to_dict("records")
+    print(json.dumps({"grids": found}, allow_nan=False))
 
 
 if __name__ == "__main__":
