@@ -68,8 +68,8 @@ def generate(model, input_ids, **options):
     model: a Hugging Face causal LM with full attention, `sdpa` or `eager`. input_ids: one prompt, a one-dimensional
     sequence or a [1, n] tensor, not padded. method: one of samlib.METHODS, made with `static` and the
     `drafter_options` by make_drafter; or give a `drafter`, which keeps what it learnt from request to request. The
-    default, sam_auto, weighs drafts by what forwards cost here: before its first request to a model that is measured, in
-    about the time of fifty forwards.
+    default, sam_auto, weighs drafts by what forwards cost here, which is measured before its first request to a model,
+    in about the time of fifty forwards.
     eos_token_id: an id, a list of ids or None; by default the model's. stop_strings: need `tokenizer`.
 
     In float32 the ids are those of greedy decoding; in half precision, near-ties between two logits can fall either
