@@ -6,7 +6,7 @@ are the same idea one token further back: fewer contexts are known, and those mo
 """
 
 cimport numpy as cnp
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -20,7 +20,7 @@ cdef enum:
 
 
 cdef inline int64_t _key(int32_t before, int32_t token) noexcept nogil:
-    return (<int64_t>before << 32) | token
+    return <int64_t>((<uint64_t>before << 32) | <uint32_t>token)
 
 
 cdef inline int64_t _place(int64_t key) noexcept nogil:
