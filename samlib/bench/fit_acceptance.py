@@ -19,15 +19,17 @@ from samlib.bench.profiles import load_profile
 from samlib.bench.prompts import document_ids, prompt_ids
 from samlib.bench.records import write_whole
 from samlib.bench.replay import Trajectory
+from samlib.bench.trajectories import TOP_K
+from samlib.decoding.step_cost import StepCost
 from samlib.drafters import Verified
 from samlib.drafters.acceptance import PRIOR_FILE, SHAPES
 from samlib.drafters.auto import SamAuto
 
 EVERY = 4  # one prompt in so many
 EPOCHS = 5
-TOP_K = 8
 SEED = 2411
 DIGITS = 4  # of a weight in the file
+ANY_COST = StepCost({1: 1.0})  # nothing is drafted while fitting
 
 
 def fit(trajectories, static, *, epochs=EPOCHS, seed=SEED, progress=True):
@@ -39,7 +41,7 @@ def fit(trajectories, static, *, epochs=EPOCHS, seed=SEED, progress=True):
     prior, losses = {name: np.zeros(shape) for name, shape in SHAPES.items()}, []
     rng = np.random.default_rng(seed)
     for epoch in range(epochs):
-        drafter = SamAuto(static, cost=_NoCost(), prior=prior, rate=_rate(epoch))
+        drafter = SamAuto(static, cost=ANY_COST, prior=prior, rate=_rate(epoch))
         order = rng.permutation(len(trajectories))
         bar = tqdm(order, desc=f"pass {epoch + 1} of {epochs}", unit="answer", disable=not progress)
         nats = [loss for index in bar for loss in _losses(drafter, trajectories[index])]
@@ -66,13 +68,6 @@ def _probability(options, token):
     """Of `token`, or of "none of these" where it is none of them."""
     by_token = {option["token"]: option["probability"] for option in options}
     return by_token.get(token, 1.0 - sum(by_token.values()))
-
-
-class _NoCost:
-    """Nothing is drafted while fitting, so that any cost will do."""
-
-    def seconds(self, width, context=None):
-        return 1.0
 
 
 def fitting_data(profile, *, every=EVERY, progress=True):

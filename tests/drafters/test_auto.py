@@ -14,12 +14,13 @@ from samlib.drafters import Verified
 from samlib.drafters.acceptance import LEARNING_RATE, PRIOR_WORTH, SHAPES, load_prior
 from samlib.drafters.auto import SamAuto
 
+from ..automaton.naive import tree_paths
 from ..automaton.strategies import SMALL_IDS, corpora, texts
 from ..decoding.models import COST, counted_forwards, cycle, cycle_model, random_model, random_prompt
 from .naive_auto import NaiveAuto
 from .replay import replay
 
-#: Random weights, no two alike, so that a wrong one shows: all zero but for those of a hit in the prior's signs.
+#: Random weights, no two alike, so that a wrong one shows.
 WEIGHTS = {name: np.random.default_rng(7).normal(0, 1, shape) for name, shape in SHAPES.items()}
 FLAT, STEEP = StepCost({1: 1.0}), StepCost({1: 1.0, 64: 64.0})
 
@@ -99,7 +100,7 @@ def test_the_tree_is_the_best_one(cost, room, documents, prompt, stream):
     seconds = [cost.seconds(1 + n, len(text)) for n in range(13)]
     paths, best, chances = naive.tree(room, seconds)
     draft = drafter.propose(room)
-    found = tree_paths(draft)
+    found = tree_paths(draft.tokens, draft.parents)
     known = {path: naive_chance(naive, path) for path in found}
     gains = [(1 + sum(chances[:n])) / seconds[n] for n in range(len(paths) + 1)]
     assert len(set(found)) == len(found) and all(len(path) <= room for path in found)
@@ -110,13 +111,6 @@ def naive_chance(naive, path):
     """The probability that all of a path is accepted."""
     steps = (naive.probabilities(naive.options(path[:n]))[path[n]] for n in range(len(path)))
     return math.prod(steps)
-
-
-def tree_paths(draft):
-    paths = []
-    for token, parent in zip(draft.tokens.tolist(), draft.parents.tolist(), strict=True):
-        paths.append((*(paths[parent] if parent >= 0 else ()), token))
-    return paths
 
 
 # --- what the weights mean

@@ -271,5 +271,5 @@ def test_blocks_of_which_nothing_at_all_was_measured_stay():
     frame = table_frame()
     for rest in (frame, frame[frame["method"] == "autoregressive"], frame[frame["block"] == "device"]):
         trimmed, layout = without_idle_blocks(rest, TABLE1)
-        assert layout is TABLE1 or layout == TABLE1
+        assert layout == TABLE1
         assert trimmed.equals(rest)
